@@ -1,21 +1,21 @@
-"""The Temporal server: connecting to it, and what it has registered."""
+"""The Temporal server: connecting to it, who polls it, and how long a worker may be silent."""
 
+import asyncio
 import os
-import time
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, get_args
 
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
@@ -35,12 +35,9 @@ from temporalio.converter import (
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
-from temporalio.service import RPCError
 
-from reflection.request import Record, Request, Result, explain, parse_request, short_name, told
-from reflection.sampling.probability import CalibrationMap, Setup, nearest
+from reflection.request import Request, Result, explain, parse_request, short_name, told
 from reflection.text import terminal_safe
-from telemetry import SEARCH_ATTRIBUTES
 
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
@@ -325,24 +322,16 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
         ) from None
 
 
-_VALUE_TYPES = {
-    number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
-    for name, number in IndexedValueType.items()
-}
-REMEMBER_SECONDS = 60.0
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
 GRACE_SECONDS = 495
-
-
-async def search_attributes(client: Client) -> dict[str, str]:
-    """List the registered search attributes with their types, such as Keyword. Raises RPCError."""
-    request = ListSearchAttributesRequest(namespace=client.namespace)
-    answer = await client.operator_service.list_search_attributes(request)
-    found = answer.custom_attributes.items()
-    return {name: _VALUE_TYPES.get(number, "") for name, number in found}
+HEARTBEATS, SILENCE_SECONDS = "MULL_HEARTBEAT_SECONDS", 5.0
+# Temporal Cloud bills each heartbeat that reaches it. These are its addresses.
+CLOUD, CLOUD_SILENCE_SECONDS = (".tmprl.cloud", ".temporal.io"), 30.0
+LEAST_SILENCE, MOST_SILENCE = 1.0, 300.0
+BEAT_SECONDS = 1.0
 
 
 async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
@@ -358,66 +347,50 @@ async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
     return found
 
 
-def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
-    """Read the maps in a folder; a file that is none is passed over, with a line in the log."""
-    for path in Path(folder).rglob("*.json"):
-        try:
-            yield CalibrationMap.model_validate_json(path.read_bytes())
-        except (OSError, ValueError):
-            activity.logger.warning("%s is not a calibration map, and is not used", path)
+@cache
+def silence() -> float:
+    """Return the seconds of silence after which a worker's calls are given up.
 
-
-class Registered(Record):
-    """The search attributes of a server, the calibration maps that a run may need, and more.
-
-    `webhook`: whether the worker tells one of runs that wait or fail.
+    Workflows ask for it too: a replay does not compare time-outs. Raises ConfigurationError.
     """
+    if (given := os.environ.get(HEARTBEATS)) is None:
+        host = address().rpartition(":")[0].rstrip(".").lower()
+        return CLOUD_SILENCE_SECONDS if host.endswith(CLOUD) else SILENCE_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not LEAST_SILENCE <= seconds <= MOST_SILENCE:
+        said = f"expected seconds from {LEAST_SILENCE:.0f} to {MOST_SILENCE:.0f}"
+        raise ConfigurationError(f"{HEARTBEATS}: {said}")
+    return seconds
 
-    names: list[str]
-    maps: tuple[CalibrationMap, ...]
-    webhook: bool = False
 
+@asynccontextmanager
+async def heartbeating() -> AsyncIterator[Callable[..., None]]:
+    """Heartbeat while the block runs, so that cancellations arrive.
 
-class ServerActivities:
-    """Queries to the server, as quick local activities.
+    The first one comes after half of the silence that is allowed: shorter calls cost none. Of the
+    others the SDK sends one in 80 % of it; they are many, so that a busy worker may miss some.
 
-    `calibration` is a folder of calibration maps, if there is one; `webhook` tells whether there
-    is a webhook.
+    Yields a function that sets the heartbeat's details, from any thread.
     """
+    allowed = activity.info().heartbeat_timeout
+    seconds = silence() if allowed is None else allowed.total_seconds()
+    newest: tuple[object, ...] = ()
 
-    def __init__(
-        self, client: Client, calibration: str | None = None, *, webhook: bool = False
-    ) -> None:
-        self._client = client
-        self._webhook = webhook
-        self._folder = calibration
-        if calibration and next(calibration_maps(calibration), None) is None:
-            activity.logger.warning("there is no calibration map in %s", calibration)
-        self._asked_at = float("-inf")
-        self._registered: list[str] = []
+    def tell(*details: object) -> None:
+        nonlocal newest
+        newest = details
 
-    @activity.defn
-    async def registered_search_attributes(
-        self, run: Setup | None = None
-    ) -> list[str] | Registered:
-        """List Mull's search attributes that are registered with the right type.
+    async def beat() -> None:
+        await asyncio.sleep(seconds / 2)
+        while True:
+            activity.heartbeat(*newest)
+            await asyncio.sleep(min(BEAT_SECONDS, seconds / 5))
 
-        The list is empty if the server refuses: runs work without search attributes. An answer is
-        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
-        any: so its history has what explains its probability, and not one event more.
-        """
-        names = await self._names()
-        maps = nearest(calibration_maps(self._folder), run) if run and self._folder else ()
-        more = maps or self._webhook
-        return Registered(names=names, maps=maps, webhook=self._webhook) if more else names
-
-    async def _names(self) -> list[str]:
-        if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
-            try:
-                found = await search_attributes(self._client)
-            except RPCError as error:
-                activity.logger.warning("search attributes are not used: %s", error.message)
-                return []
-            self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
-            self._asked_at = time.monotonic()
-        return self._registered
+    beating = asyncio.create_task(beat())
+    try:
+        yield tell
+    finally:
+        beating.cancel()

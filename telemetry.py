@@ -1,4 +1,4 @@
-"""Names of spans, attributes and metrics, their providers, and a counter of failed activities.
+"""Names of spans, attributes and metrics, their providers, and what a server has registered.
 
 All names are in this file, since the GenAI conventions are still in development. The OpenTelemetry
 SDK is imported only where a provider is created, so that workflows can import the names.
@@ -7,6 +7,7 @@ SDK is imported only where a provider is created, so that workflows can import t
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -18,9 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 from temporalio import activity
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.common import MetricMeter, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from reflection.request import Record
+from reflection.sampling.probability import CalibrationMap, Setup, nearest
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from temporalio.client import Client
     from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
 TRACER = "mull"
@@ -282,3 +290,83 @@ def measure() -> MeterProvider | None:
     provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())])
     metrics.set_meter_provider(provider)
     return provider
+
+
+_VALUE_TYPES = {
+    number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
+    for name, number in IndexedValueType.items()
+}
+REMEMBER_SECONDS = 60.0
+
+
+async def search_attributes(client: Client) -> dict[str, str]:
+    """List the registered search attributes with their types, such as Keyword. Raises RPCError."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    answer = await client.operator_service.list_search_attributes(request)
+    found = answer.custom_attributes.items()
+    return {name: _VALUE_TYPES.get(number, "") for name, number in found}
+
+
+def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
+    """Read the maps in a folder; a file that is none is passed over, with a line in the log."""
+    for path in Path(folder).rglob("*.json"):
+        try:
+            yield CalibrationMap.model_validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            activity.logger.warning("%s is not a calibration map, and is not used", path)
+
+
+class Registered(Record):
+    """The search attributes of a server, the calibration maps that a run may need, and more.
+
+    `webhook`: whether the worker tells one of runs that wait or fail.
+    """
+
+    names: list[str]
+    maps: tuple[CalibrationMap, ...]
+    webhook: bool = False
+
+
+class ServerActivities:
+    """Queries to the server, as quick local activities.
+
+    `calibration` is a folder of calibration maps, if there is one; `webhook` tells whether there
+    is a webhook.
+    """
+
+    def __init__(
+        self, client: Client, calibration: str | None = None, *, webhook: bool = False
+    ) -> None:
+        self._client = client
+        self._webhook = webhook
+        self._folder = calibration
+        if calibration and next(calibration_maps(calibration), None) is None:
+            activity.logger.warning("there is no calibration map in %s", calibration)
+        self._asked_at = float("-inf")
+        self._registered: list[str] = []
+
+    @activity.defn
+    async def registered_search_attributes(
+        self, run: Setup | None = None
+    ) -> list[str] | Registered:
+        """List Mull's search attributes that are registered with the right type.
+
+        The list is empty if the server refuses: runs work without search attributes. An answer is
+        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
+        any: so its history has what explains its probability, and not one event more.
+        """
+        names = await self._names()
+        maps = nearest(calibration_maps(self._folder), run) if run and self._folder else ()
+        more = maps or self._webhook
+        return Registered(names=names, maps=maps, webhook=self._webhook) if more else names
+
+    async def _names(self) -> list[str]:
+        if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
+            try:
+                found = await search_attributes(self._client)
+            except RPCError as error:
+                activity.logger.warning("search attributes are not used: %s", error.message)
+                return []
+            self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
+            self._asked_at = time.monotonic()
+        return self._registered

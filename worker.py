@@ -30,7 +30,6 @@ from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.environments.activity import Evaluator, Executor, LiveEnvironments
 from activities.environments.port import Named, queue_of
-from activities.heartbeats import silence
 from activities.installation import (
     answering_checks,
     call_checks,
@@ -72,9 +71,9 @@ from connection import (
     TASK_QUEUE,
     ConfigurationError,
     NoServerError,
-    ServerActivities,
     address,
     connect,
+    silence,
 )
 from reflection.text import terminal_safe
 from service import (
@@ -217,7 +216,9 @@ async def running(workers: Iterable[Worker]) -> AsyncIterator[None]:
 def _runs(
     client: Client, build_id: str | None, webhook: WebhookActivities | None
 ) -> dict[str, Any]:
-    known = ServerActivities(client, os.environ.get(CALIBRATION), webhook=webhook is not None)
+    known = telemetry.ServerActivities(
+        client, os.environ.get(CALIBRATION), webhook=webhook is not None
+    )
     shared = MemoryActivities(client)
     return {
         "workflows": [*WORKFLOWS, *HELPERS],

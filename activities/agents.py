@@ -93,9 +93,4 @@ class AgentActivities:
 
 def _written(heard: Heard) -> Written:
     text = heard.text and cut_with_note(well_formed(heard.text), DRAFT_BYTES)
-    return Written(
-        text=text,
-        error=heard.error,
-        timestamp=datetime.now(UTC),
-        **dict(heard.receipt),
-    )
+    return Written(text=text, error=heard.error, timestamp=datetime.now(UTC), **dict(heard.receipt))

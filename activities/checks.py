@@ -20,8 +20,7 @@ from typing import IO, Any, TypeVar, cast
 
 from temporalio import activity
 
-from reflection.critique.complexity import complexity
-from reflection.critique.criteria import Criterion
+from reflection.critique.criteria import Criterion, complexity
 from reflection.critique.guardrails import (
     OF_MULL,
     Checked,

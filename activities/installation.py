@@ -22,9 +22,9 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from activities.training.port import VARIABLE as ARTIFACTS
-from connection import CALIBRATION, calibration_maps
+from connection import CALIBRATION
 from reflection.text import tally_words
-from telemetry import CONTENT_VARIABLE, captures_content
+from telemetry import CONTENT_VARIABLE, calibration_maps, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined

@@ -13,8 +13,7 @@ from temporalio.common import QueryRejectCondition, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.heartbeats import heartbeating
-from connection import TASK_QUEUE
+from connection import TASK_QUEUE, heartbeating
 from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
 from reflection.agents.request import MemoryRequest
 from reflection.request import Record

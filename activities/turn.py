@@ -26,8 +26,8 @@ from reflection.replies import words_so_far
 from reflection.request import DRAFT_BYTES, TURN_SECONDS, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
+from reflection.turn.budget import Thinking, thinking
 from reflection.turn.conversation import Guidance, Message, StepReply, StreamedText
-from reflection.turn.levels import Thinking, thinking
 from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 
 CALLS_BYTES = 200_000

@@ -14,8 +14,8 @@ from typing import get_args
 
 from commands.measuring.replay import orderings
 from reflection.sampling.replay import Recorded, Replay, compare_rules, recorded
+from reflection.sampling.result import Tally, analyse, classify_consensus
 from reflection.sampling.rules import Rule, Stopping
-from reflection.sampling.tally import Tally, analyse, classify_consensus
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
 

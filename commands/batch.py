@@ -30,7 +30,6 @@ from reflection.batch.request import (
     RunType,
     Variant,
 )
-from reflection.history import most_calls
 from reflection.request import Framing, Request, explain, parse_request, unambiguous_json
 
 HELP = {
@@ -197,7 +196,7 @@ def planned(
         items.append(item)
         shown = request.shown if isinstance(request, Framing) else []
         size = plans.tokens_of([getattr(request, kind.subject_field), *shown]) + INSTRUCTIONS_IN
-        for model, most in most_calls(request):
+        for model, most in request.most_calls():
             calls[model] += most
             tokens[model] += most * size
     if wrong:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 import textwrap
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import wraps
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 # Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
 MOUNTED = "/run/secrets/mull"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+# So a list of 80 columns has room for the id, how the run ended, its start and its result.
+SLUG_COLUMNS = 16
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -82,6 +85,13 @@ def wrong_usage(error: typer.TyperException, group: Any) -> int:
                 said += f": {one.opts[0]} {one.metavar or 'VALUE'}"
         tell(f"Error: {said}{end} See `{path} --help`.")
     return error.exit_code
+
+
+def new_id(command: str, text: str) -> str:
+    """Build a readable workflow id: the command, a few words, eight random characters."""
+    words = re.findall(r"[a-z0-9]+", text.lower())[:6]
+    slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
+    return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
 def drop_empty_variables() -> None:

@@ -228,7 +228,7 @@ async def _namespace(client: Client) -> Check:
 
 
 async def _attributes(client: Client) -> Check:
-    return attributes_check(await connection.search_attributes(client))
+    return attributes_check(await telemetry.search_attributes(client))
 
 
 async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Check:

@@ -28,7 +28,7 @@ from temporalio.service import RPCError
 import telemetry
 from activities.language_model import port
 from commands import follow
-from commands.command import Exit, drop_empty_variables, end_process, fail, unserved
+from commands.command import Exit, drop_empty_variables, end_process, fail, new_id, unserved
 from connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
 from reflection.sampling.request import SelfConsistencyRequest
 from telemetry import SEARCH_ATTRIBUTES
@@ -382,7 +382,7 @@ async def demo() -> Exit:
             seed=7,
             max_output_tokens=TOY_TOKENS if toy else None,
         )
-        run = follow.new_id("ask", QUESTION)
+        run = new_id("ask", QUESTION)
         wanted = follow.Wanted(accept_any=True, web_ui=False)
         ended = await follow.start(client, request, follow.New(run), wanted)
     sys.stderr.write(

@@ -2,16 +2,18 @@
 
 import asyncio
 import json
-import re
 import shlex
 import sys
-import uuid
-from datetime import timedelta
+import time
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.status import Status
 from rich.text import Text as Line
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
@@ -20,6 +22,7 @@ from temporalio.exceptions import (
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
+from temporalio.service import RPCError
 
 from activities.doctor import DoctorRequest
 from commands import terminal
@@ -31,6 +34,7 @@ from commands.command import (
     Json,
     NewId,
     fail,
+    new_id,
     run_page,
     say_unserved,
     tell,
@@ -38,22 +42,50 @@ from commands.command import (
     write_file,
 )
 from commands.doctor import examine
-from commands.live import show_live
-from commands.loops import ASKED, Handle, Loop, Seen, look, loop_of, reach, request_of
+from commands.loops import (
+    ASKED,
+    BATCH,
+    Handle,
+    LiveAnswer,
+    Loop,
+    Seen,
+    look,
+    loop_of,
+    reach,
+    request_of,
+)
 from connection import TASK_QUEUE
-from reflection.history import task_timeout
 from reflection.request import Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
-from reflection.text import terminal_safe
+from reflection.text import lasting_words, neutral, terminal_safe
 
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 SUMMARY_BYTES = 200
 REPLY_COLUMNS = 2_000
-# So a list of 80 columns has room for the id, how the run ended, its start and its result.
-SLUG_COLUMNS = 16
+LOOK_SECONDS = 1.0
+# Between two requests to the server for the calls under way.
+ASK_SECONDS = 2.0
+# Where nobody can see a line that changes in place, something is printed at least this often.
+QUIET_SECONDS = 10.0
+# A workflow task that failed more often than this fails for want of a key, or of other code.
+FEW_TRIES = 2
+NOBODY = "no worker answers; the run waits for one"
+SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+# What a workflow task writes follows from an event before it, and a query waits for that task.
+WRITTEN = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
+}
 # What `mull doctor` shows of the workers after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
@@ -111,7 +143,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             request,
             id=chosen,
             task_queue=TASK_QUEUE,
-            task_timeout=task_timeout(request),
+            task_timeout=request.task_timeout(),
             result_type=loop.result,
             static_summary=summary,
             memo={ASKED: summary},
@@ -158,6 +190,145 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
         fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
     tell("This run is done, so nothing is paid again; --again starts it anew.")
     return found.handle
+
+
+class Live:
+    """A run while it goes on: its steps as they happen, how long it takes, and what it waits for.
+
+    Queries are billed on Temporal Cloud: a run is queried only once its history has something new,
+    for which the wait is free, and at most once a second. What the server says of a run is free as
+    well. How long it takes stands in the status line of a terminal; elsewhere it is printed where
+    nothing else was for 10 s.
+    """
+
+    def __init__(
+        self, handle: Handle, loop: Loop, request: Any, console: Console, status: Status | None
+    ) -> None:
+        self._handle, self._loop, self._request = handle, loop, request
+        self._console, self._status = console, status
+        self._began = self._spoke = self._asked = self._looked = time.monotonic()
+        self._kinds = set[int]()
+        self._steps, self._silent = 0, False
+        self._waited: Any = None
+        self._slow: str | None = None
+        # The words for a call that may have been lost with its worker, when the run was looked at.
+        self._lost: str | None = None
+        streams = status is not None and getattr(request, "stream", False)
+        self._answer = LiveAnswer(handle) if streams else None
+        self.busy, self.written = loop.doing, ""
+
+    async def read_news(self) -> None:
+        """Note the kinds of new events, of this history and any that follows it, for ever."""
+        while True:
+            with suppress(RPCError):
+                async for event in self._handle.fetch_history_events(wait_new_event=True):
+                    self._kinds.add(event.event_type)
+            # The run goes on in a new history, or the server is away.
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def show_until(self, ending: "asyncio.Task[Any]") -> None:
+        """Print what is new, until the run ends."""
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+            kinds, self._kinds = self._kinds - WRITTEN, set()
+            spoke = False
+            if self._due(kinds) and not ending.done():
+                seen = await look(self._handle, self._loop)
+                self._lost, self._looked = self._slow, time.monotonic()
+                spoke = not ending.done() and self._show(seen)
+            if ending.done():
+                break
+            if self._answer and kinds and not self._silent:
+                self.written = await self._answer.read()
+            # A wait for a person may last for weeks: it is said once.
+            await self.beat(spoke=spoke or self._waited is not None)
+
+    def _due(self, kinds: set[int]) -> bool:
+        """Tell whether the run may have something new to show.
+
+        The text of an answer comes by signals. Of a lost worker a lost call may be all that is
+        seen, and a batch's news are its pages': nobody reads their histories.
+        """
+        lost = self._slow not in {None, self._lost} and (self._slow or "").endswith(terminal.LOST)
+        waited = time.monotonic() - self._looked >= QUIET_SECONDS
+        news = bool(kinds - {SIGNALED} if self._answer else kinds)
+        return news or self._silent or lost or (self._loop is BATCH and waited)
+
+    def _show(self, seen: Seen | None) -> bool:
+        """Print what is new; return whether there was something."""
+        was_silent, before = self._silent, self._steps
+        self._silent = seen is None
+        if seen is None:
+            self.busy = NOBODY
+            if not was_silent:
+                self._console.print(NOBODY, soft_wrap=True)
+            return not was_silent
+        sheet = self._loop.sheet(seen.progress, seen.decisions, self._request)
+        self.busy = sheet.busy or sheet.verdict.words
+        self._steps = terminal.print_steps(self._console, sheet.steps, before)
+        if sheet.waiting and sheet.waiting != self._waited:
+            terminal.print_waiting(self._console, self._handle.id, sheet.waiting)
+        self._waited = sheet.waiting
+        return self._steps > before
+
+    async def beat(self, *, spoke: bool) -> None:
+        """Say how long it takes, if it is time; `spoke`: something else was printed just now.
+
+        In a terminal the end of what is written stands below it, as far as there is room.
+        """
+        now = time.monotonic()
+        if spoke:
+            self._spoke = now
+        due = self._status is None and now - self._spoke >= QUIET_SECONDS
+        if due or (self._status and now - self._asked >= ASK_SECONDS):
+            self._slow, self._asked = await _slow(self._handle), now
+        words = f"{lasting_words(int(now - self._began))}: {self._slow or self.busy}"
+        if self._status:
+            width, rows = self._console.width, max(self._console.height - 4, 1)
+            end = Line(neutral(self.written[-width * rows :])).wrap(self._console, width)[-rows:]
+            self._status.update(Line("\n").join([Line(words), *end]))
+        elif due:
+            words = f"{words}; {self.busy}" if self._slow else words
+            self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)
+            self._spoke = now
+
+    def end(self, result: Any) -> None:
+        """Print the steps that a look came too late for."""
+        steps = self._loop.sheet(result, (), self._request).steps
+        terminal.print_steps(self._console, steps, self._steps)
+
+
+async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
+    """Print new steps, and once that a person's review is awaited, until the run ends."""
+    console = Console(stderr=True)
+    with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
+        live = Live(handle, loop, request, console, status)
+        reading = asyncio.create_task(live.read_news())
+        try:
+            await live.show_until(ending)
+        finally:
+            reading.cancel()
+    if not ending.cancelled() and ending.exception() is None:
+        live.end(ending.result())
+
+
+async def _slow(handle: Handle) -> str | None:
+    """Read how far the search for documents is, or what the slowest call waits for."""
+    try:
+        described = await handle.describe()
+    except RPCError:
+        return None
+    pending = described.raw_description.pending_activities
+    if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
+        return f"the worker can't go on with this run (attempt {tries}): its log says why"
+    for call in pending:
+        if call.activity_type.name == "retrieve":
+            details = list(call.heartbeat_details.payloads)
+            return terminal.reading_words(await described.data_converter.decode(details))
+        if call.last_failure.HasField("encoded_attributes"):
+            error = await described.data_converter.decode_failure(call.last_failure)
+            call.last_failure.message = getattr(error, "message", "")
+    return terminal.slow_words(pending, datetime.now(UTC))
 
 
 async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
@@ -247,7 +418,7 @@ async def ended_badly(
         if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
             hint = f"`mull doctor` shows {shown}."
     seen = await look(handle, loop) if loop.writes or whole else None
-    sheet = stood_at(loop, seen) if seen else None
+    sheet = loop.stood_at(seen) if seen else None
     best = sheet.answer if sheet and loop.writes else None
     if as_json:
         more = {"draft": best.content if best else None} if loop.writes else {}
@@ -269,20 +440,6 @@ async def ended_badly(
     return failure_code(error)
 
 
-def stood_at(loop: Loop, seen: Seen) -> Sheet:
-    """Build the sheet of a run that ended without a result: nothing in it goes on."""
-    sheet = loop.sheet(seen.progress.model_copy(update={"in_flight": 0}), seen.decisions)
-    facts = tuple(fact for fact in sheet.facts if fact.tone != "running")
-    return sheet.model_copy(update={"facts": facts, "waiting": None})
-
-
 def failure_code(error: WorkflowFailureError) -> Exit:
     """Return the exit code of a run that was cancelled or that failed."""
     return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
-
-
-def new_id(command: str, text: str) -> str:
-    """Build a readable workflow id: the command, a few words, eight random characters."""
-    words = re.findall(r"[a-z0-9]+", text.lower())[:6]
-    slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
-    return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)

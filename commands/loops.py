@@ -1,11 +1,13 @@
-"""What the command line knows of each workflow type, and how a run is found by its id."""
+"""What the command line knows of each workflow type, and how a run is found and queried."""
 
+import base64
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
+from temporalio.api.common.v1 import Payload
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -25,7 +27,7 @@ from activities.sandbox import port as sandbox
 from activities.tools import port as tools
 from activities.training import port as training
 from commands.command import Exit, fail
-from connection import TASK_QUEUE
+from connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
 from reflection.agents import result as agents
 from reflection.agents import sheet as acted
 from reflection.agents import training_result as trained
@@ -51,6 +53,7 @@ from reflection.sheet import Sheet, Table, draft_sheet
 from reflection.turn import result as turned
 from reflection.turn import session as conversed
 from reflection.turn import sheet as turning
+from reflection.turn.conversation import StreamedText
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
 
@@ -118,6 +121,12 @@ class Loop:
         doubt = "" if accept_any else self.doubt(result)
         return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
 
+    def stood_at(self, seen: "Seen") -> Sheet:
+        """Build the sheet of a run that ended without a result: nothing in it goes on."""
+        sheet = self.sheet(seen.progress.model_copy(update={"in_flight": 0}), seen.decisions)
+        facts = tuple(fact for fact in sheet.facts if fact.tone != "running")
+        return sheet.model_copy(update={"facts": facts, "waiting": None})
+
     def under_review(self, progress: Any) -> dict[str, Any]:
         """Build the part of a JSON document that shows what is reviewed."""
         shown: dict[str, Any] = progress.model_dump(mode="json", include=set(self.reviewed))
@@ -125,12 +134,6 @@ class Loop:
             draft = self.best(progress)
             shown["draft"] = draft.model_dump(mode="json") if draft else None
         return shown
-
-
-def _open(result: multipath.MultiPathResult, _: float) -> str | None:
-    """Describe what is still open in a result."""
-    still = multipath.still_open(result)
-    return f"the result is not closed ({still})" if still else None
 
 
 SAMPLING = Loop(
@@ -171,7 +174,7 @@ MULTIPATH = Loop(
     sheet=walked.sheet,
     decision=multipath.Decision,
     command="agent",
-    below=_open,
+    below=multipath.MultiPathResult.below,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
     best=multipath.kept_of,
@@ -253,17 +256,7 @@ SESSION = Loop(
     command="session",
     further="Its turns are runs of their own: mull show {id}-turn-1, and so on.",
 )
-LOOPS = (
-    SAMPLING,
-    CRITIQUE,
-    MULTIPATH,
-    TURN,
-    RETROFORMER,
-    REFLEXION,
-    TRAINING,
-    BATCH,
-    SESSION,
-)
+LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, TURN, RETROFORMER, REFLEXION, TRAINING, BATCH, SESSION)
 
 
 def loop_of(request: Request) -> Loop:
@@ -346,6 +339,32 @@ async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen |
     except (RPCError, WorkflowQueryFailedError):
         return None
     return Seen(progress, decisions)
+
+
+class LiveAnswer:
+    """The answer of a turn while it is written.
+
+    It is read by queries, which history does not keep: each poll by an update would stay in it.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
+
+    async def read(self) -> str:
+        """Return what is written so far of the newest attempt; as before where nobody answers."""
+        try:
+            known = {"from_offset": self._offset}
+            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
+        except (RPCError, WorkflowQueryFailedError):
+            return self._written.text
+        for item in found["items"]:
+            # What is no piece of an answer was published by somebody else.
+            with suppress(Exception):
+                payload = Payload.FromString(base64.b64decode(item["data"]))
+                piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
+                self._written = self._written.then(piece)
+        self._offset = found["next_offset"]
+        return self._written.text
 
 
 async def _with_pages(handle: Handle, whole: BatchProgress, patience: timedelta) -> BatchProgress:

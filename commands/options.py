@@ -36,10 +36,6 @@ def place_of(kind: Literal["folder", "file"], given: str) -> str:
     return place
 
 
-def _read_files(option: str, paths: Sequence[Path]) -> list[str]:
-    return [read_file(option, path) for path in paths]
-
-
 def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
     """Read a file of JSON as this type, or exit with an error that says what is expected."""
     text = read_file(option, path)
@@ -76,7 +72,7 @@ FORMS = {
     "docs": Form(lambda _, given: given and place_of("folder", given), str, None),
     "system": Form(read_file),
     "context": Form(
-        _read_files,
+        lambda option, paths: [read_file(option, path) for path in paths],
         list[Path],
         said="A text that it is about, quoted as material; can be repeated.",
     ),

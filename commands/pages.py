@@ -21,17 +21,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, tell, unserved
-from commands.follow import ended_badly
-from commands.live import LOOK_SECONDS, show_live
-from commands.loops import (
-    BATCH,
-    LOOPS,
-    FoundRun,
-    Loop,
-    described,
-    request_of,
-    standing_of,
-)
+from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
 from connection import TASK_QUEUE
 from reflection.batch.loop import Batch
 from reflection.batch.request import (
@@ -44,7 +35,6 @@ from reflection.batch.request import (
     Planned,
 )
 from reflection.batch.result import BatchResult, BatchRun, Counts, RunResult
-from reflection.history import task_timeout
 from reflection.request import parse_request
 from reflection.text import encoded_size, tally_words, terminal_safe
 
@@ -152,7 +142,7 @@ async def _start(
             request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
-            task_timeout=task_timeout(request),
+            task_timeout=request.task_timeout(),
             static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.

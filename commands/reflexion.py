@@ -28,8 +28,17 @@ from activities.environments.port import CODE
 from activities.memory import memory_id
 from commands import command, rows, start
 from commands.batch import Chosen, Given, planned
-from commands.command import Exit, connected, fail, say_unserved, tell, unserved, with_client
-from commands.follow import New, Wanted, new_id
+from commands.command import (
+    Exit,
+    connected,
+    fail,
+    new_id,
+    say_unserved,
+    tell,
+    unserved,
+    with_client,
+)
+from commands.follow import New, Wanted
 from commands.loops import LOOK
 from commands.options import place_of, takes_fields
 from reflection.agents.memory import SharedMemory

@@ -12,9 +12,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, Json, connected, tell
 from commands.doctor import temporal_command
-from connection import address, search_attributes
+from connection import address
 from reflection.text import terminal_safe
-from telemetry import SEARCH_ATTRIBUTES
+from telemetry import SEARCH_ATTRIBUTES, search_attributes
 
 HELP = {
     "register": """

@@ -17,8 +17,7 @@ from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
-from commands.command import Exit, tell
-from commands.follow import new_id
+from commands.command import Exit, new_id, tell
 from commands.loops import BATCH, Loop, request_of
 from commands.pages import NOT_KEPT, batch_by, followed, loop_of_runs, opened, side_by_side
 from commands.terminal import print_sheet

@@ -20,8 +20,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, fail, option_of, say_unserved, tell, unserved
-from commands.follow import Wanted, follow
-from commands.live import LOOK_SECONDS
+from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
 from connection import TASK_QUEUE
 from reflection.text import tally_words

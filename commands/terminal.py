@@ -1,22 +1,33 @@
-"""Render a sheet in the terminal: one line for each step of a run, then its facts and tables.
+"""Render a run in the terminal: a line for each step and each wait, then its facts and tables.
 
 Everything is built from rich's `Text`, never from its markup, so that `[red]` in an answer is
 printed as it is. Colour only repeats what a word already says.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text as Line
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from reflection.details import bar, cell_words, sparks, trimmed
 from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone, Waiting
-from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
+from reflection.text import (
+    lasting_words,
+    neutral,
+    tally_words,
+    terminal_safe,
+    until_words,
+    well_formed,
+)
 
 SUBJECT_COLUMNS = 400
 NOTE_COLUMNS = 400
@@ -24,13 +35,16 @@ CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
 NARROW_CELL_COLUMNS = 40
 SHORT_CELL_COLUMNS = 20
-BAR_COLUMNS = 12
+BAR_COLUMNS, READ_COLUMNS = 12, 20
 # In a narrower terminal the words need the room that a bar beside a number would take.
 NARROW = 70
 # A last column of words may be this narrow.
 WRAPPED = 24
 SPARKS = 24
 MOST_ROWS = 12
+# A call that has taken longer is slow.
+SLOW_SECONDS = 10.0
+LOST = ", after a time-out"
 
 PLAIN: Tone = "plain"
 STYLES: dict[Tone, str] = {
@@ -268,3 +282,39 @@ def _cell(cell: Cell, column: Column, width: int) -> Line:
     if column.kind == "share" and isinstance(cell, float | int) and width >= NARROW:
         return words.append(f" {bar(cell, BAR_COLUMNS)}", "green")
     return words
+
+
+def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
+    """Say of the call with most attempts what it waits for, and its last error; None if it is new.
+
+    A call is slow after 10 s, or once an attempt failed.
+    """
+    call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
+    if call is None:
+        return None
+    runs = call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    since = call.last_started_time if runs else call.scheduled_time
+    seconds = (now - since.ToDatetime(UTC)).total_seconds()
+    if call.attempt < 2 and seconds < SLOW_SECONDS:
+        return None
+    took = f"has taken {lasting_words(int(seconds))}" if runs else "waits for a worker"
+    words = f"a call {took}"
+    if call.attempt > 1:
+        # The server tells how long this attempt has taken, and not the ones before it.
+        words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
+    if call.last_failure.HasField("timeout_failure_info"):
+        words += LOST
+    elif call.HasField("last_failure"):
+        kind = call.last_failure.application_failure_info.type
+        error = ": ".join(filter(None, (kind, call.last_failure.message)))
+        words += f", last error {terminal_safe(error, CELL_COLUMNS)}"
+    return words
+
+
+def reading_words(details: list[Any]) -> str | None:
+    """Format a heartbeat's two details: files read, and files in all."""
+    match details:
+        case [int(done), int(total), *_] if total > 0:
+            share = bar(min(done / total, 1.0), READ_COLUMNS)
+            return f"Reading documents {share} {done:,} of {total:,} files"
+    return None

@@ -34,7 +34,7 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from connection import STREAM_POLL, Registered, ServerActivities
+    from connection import STREAM_POLL
     from reflection.details import details
     from reflection.drafts import DraftState
     from reflection.request import Finish, Record, Request, Review
@@ -129,9 +129,9 @@ class Workflow(ABC):
 
         Where it is said what the `run` is like, the worker's calibration maps for it are returned.
         """
-        found = await run_locally(ServerActivities.registered_search_attributes, *run)
-        if not isinstance(found, Registered):
-            found = Registered(names=found or [], maps=())
+        found = await run_locally(telemetry.ServerActivities.registered_search_attributes, *run)
+        if not isinstance(found, telemetry.Registered):
+            found = telemetry.Registered(names=found or [], maps=())
         self._registered, self.has_webhook = frozenset(found.names), found.webhook
         if not self._registered:
             workflow.logger.warning(UNREGISTERED)

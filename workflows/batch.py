@@ -36,8 +36,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
     from reflection.batch.sheet import sheet, standing
-    from reflection.history import TASK_TIMEOUT, task_timeout
-    from reflection.request import Finish
+    from reflection.request import TASK_TIMEOUT, Finish
     from reflection.sheet import Sheet
     from reflection.text import encoded_size
     from workflows import base
@@ -308,7 +307,7 @@ class BatchWorkflow(Workflow):
         """Return the time-out of a run's tasks; a request that is wrong fails by itself."""
         kind = REQUESTS[self._request.variants[planned.variant].workflow]
         with suppress(ValidationError):
-            return task_timeout(kind.model_validate(self._request.fields_of(planned)))
+            return kind.model_validate(self._request.fields_of(planned)).task_timeout()
         return None
 
     async def _make(self, planned: Planned) -> None:

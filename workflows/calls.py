@@ -22,8 +22,8 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
-    from activities.heartbeats import silence
     from activities.language_model import port as models
+    from connection import silence
     from reflection.request import CALL_SECONDS, THINKING_TOKENS, Finish, Review, call_seconds
     from reflection.run import Part, RunState
 

@@ -31,16 +31,14 @@ class MemoryWorkflow:
     @workflow.run
     async def run(self, request: MemoryRequest) -> None:
         """Hold on, in one history after the other."""
-        await workflow.wait_condition(self._is_long)
+        await workflow.wait_condition(
+            lambda: (
+                workflow.info().is_continue_as_new_suggested()
+                or workflow.info().get_current_history_length() >= LONGEST_HISTORY
+            )
+        )
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(request.model_copy(update={"held": self._held}))
-
-    def _is_long(self) -> bool:
-        info = workflow.info()
-        return (
-            info.is_continue_as_new_suggested()
-            or info.get_current_history_length() >= LONGEST_HISTORY
-        )
 
     @workflow.query(description="The reflections, by scope")
     def memory(self) -> SharedMemory:

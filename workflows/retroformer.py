@@ -4,6 +4,7 @@ A rollout is a helper of the training: it tries a task once, and two reflections
 """
 
 import asyncio
+from functools import partial
 from typing import Generic, TypeVar
 
 from pydantic import ValidationError
@@ -30,8 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.reflexion import AgentWorkflow
 
 # A reward model that has to be loaded first takes as long as reading its file does.
-SCORE_TIMES = 120, 5
-KEEP_TIMES = 10, 30
+SCORE_TIMES, KEEP_TIMES = partial(work_times, 120, 5), partial(work_times, 10, 30)
 SampledT = TypeVar("SampledT", bound=Sampled)
 
 
@@ -94,11 +94,7 @@ class RetroformerWorkflow(SampledWorkflow[Retroformer]):
                 reflections=tuple(texts),
             )
             found = await self._calls.make(
-                ScoringActivities.score_reflections,
-                task,
-                self._step,
-                work_times(*SCORE_TIMES),
-                TASK_QUEUE,
+                ScoringActivities.score_reflections, task, self._step, SCORE_TIMES(), TASK_QUEUE
             )
             if isinstance(found, ActivityError):
                 said = f"the reward model could not be asked: {explain(found)}"
@@ -169,7 +165,7 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         pair = state.pair(workflow.info().run_id, reflector)
         task = PairTask(run=request.training, execution=request.execution, pair=pair)
         kept = await self._calls.make(
-            TrainingActivities.keep_pair, task, "keep the pair", work_times(*KEEP_TIMES), TASK_QUEUE
+            TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES(), TASK_QUEUE
         )
         if isinstance(kept, ActivityError):
             self._stop("environment_failed", f"the pair could not be kept: {explain(kept)}")

@@ -10,7 +10,6 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.history import task_timeout
     from reflection.request import explain
     from reflection.sheet import Sheet
     from reflection.text import encoded_size, lasting_words, terminal_safe
@@ -136,14 +135,14 @@ class SessionWorkflow(Workflow):
                 "ToolTurnWorkflow",
                 request,
                 id=turn_id(workflow.info().workflow_id, request.turn_count),
-                task_timeout=task_timeout(request),
+                task_timeout=request.task_timeout(),
                 result_type=ToolTurnResult,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 static_summary=terminal_safe(request.message, SUMMARY_COLUMNS),
             )
         except (Exception, asyncio.CancelledError) as error:
-            cancelled = is_cancelled_exception(error)
-            session.lost("the turn was cancelled" if cancelled else _why(error))
+            why = explain(error) if isinstance(error, ValidationError) else why_it_failed(error)
+            session.lost("the turn was cancelled" if is_cancelled_exception(error) else why)
         else:
             session.answered(result)
         self._write(*base.spending(session.usage, session.model))
@@ -174,10 +173,6 @@ class SessionWorkflow(Workflow):
 
     def _warn(self, warning: str) -> None:
         self._session.warn(warning)
-
-
-def _why(error: BaseException) -> str:
-    return explain(error) if isinstance(error, ValidationError) else why_it_failed(error)
 
 
 def _message_id() -> str:

@@ -19,7 +19,6 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.heartbeats import silence
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
         STAGE_PROGRESS,
@@ -28,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
         BufferTask,
         StageTask,
     )
+    from connection import silence
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
         Planned,
@@ -38,7 +38,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.agents.training_result import (
         Decision,
-        Phase,
         Progress,
         RetroformerTrainingResult,
         Stage,
@@ -85,7 +84,15 @@ class RetroformerTrainingWorkflow(Workflow):
             if request.carried is None:
                 await self._begin()
             while not self._state.stopped:
-                await self._go_through(self._state.phase)
+                if self._state.phase == "collecting":
+                    await self._collect()
+                elif self._state.phase == "measuring":
+                    # The tasks are tried again with the tuned reflector.
+                    await self._roll_out()
+                    if not self._state.stopped:
+                        self._decide(f"the reflector was tuned by {request.method}", "trained")
+                else:
+                    await self._train(self._state.phase)
             result = self._state.result()
             self._conclude(span, result)
             return result
@@ -107,15 +114,7 @@ class RetroformerTrainingWorkflow(Workflow):
         state.begin("collecting")
         task = BaseModelTask(model=state.request.base_model)
         asked = TrainingActivities.find_base_model, task, "find the base model"
-        await self._call(*asked, work_times(*KEEP_TIMES))
-
-    async def _go_through(self, phase: Phase) -> None:
-        if phase == "collecting":
-            await self._collect()
-        elif phase == "measuring":
-            await self._measure()
-        else:
-            await self._train(phase)
+        await self._call(*asked, KEEP_TIMES())
 
     async def _collect(self) -> None:
         """Rate reflections by rollouts, and put them together as the replay buffer."""
@@ -128,7 +127,7 @@ class RetroformerTrainingWorkflow(Workflow):
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
-        kept = await self._call(*asked, work_times(*KEEP_TIMES))
+        kept = await self._call(*asked, KEEP_TIMES())
         if kept is None:
             return
         state.buffer, state.counts = kept.path, kept.counts
@@ -168,12 +167,6 @@ class RetroformerTrainingWorkflow(Workflow):
             self._decide(f"the reflector was tuned by {request.method}: {took}", "trained")
         else:
             self._decide(took)
-
-    async def _measure(self) -> None:
-        """Try the tasks again with the tuned reflector."""
-        await self._roll_out()
-        if not self._state.stopped:
-            self._decide(f"the reflector was tuned by {self._state.request.method}", "trained")
 
     async def _roll_out(self) -> None:
         """Make every rollout, a bounded number at once, while the budget has room."""

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeats import heartbeating
+from connection import heartbeating
 from reflection.multipath.state import Passage
 from reflection.request import Record
 

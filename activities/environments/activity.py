@@ -30,8 +30,7 @@ from activities.environments.port import (
     TaskRef,
     Verdict,
 )
-from activities.heartbeats import heartbeating
-from connection import redacted
+from connection import heartbeating, redacted
 from reflection.agents.loop import ACTION_BYTES
 from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.agents.prompts import examples_bytes

@@ -22,7 +22,7 @@ from litellm.utils import ProviderConfigManager
 from activities.language_model.port import Endpoint
 from connection import secrets
 from reflection.request import THINKING_TOKENS
-from reflection.turn.levels import Effort
+from reflection.turn.budget import Effort
 
 # These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
 _CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})

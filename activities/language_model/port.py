@@ -18,10 +18,10 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeats import heartbeating
+from connection import heartbeating
 from reflection.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
 from reflection.run import Spending
-from reflection.turn.levels import Effort
+from reflection.turn.budget import Effort
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeats import heartbeating
+from connection import heartbeating
 from reflection.multipath.request import Limits, PackageName
 from reflection.request import Record, Request
 from reflection.text import encoded_size

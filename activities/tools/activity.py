@@ -13,7 +13,6 @@ from pydantic_core import to_json
 from temporalio import activity
 
 from activities.checks import read_apart
-from activities.heartbeats import heartbeating
 from activities.tools.builtin import document_tools
 from activities.tools.functions import Function, functions_of
 from activities.tools.port import (
@@ -25,7 +24,7 @@ from activities.tools.port import (
     ToolOutcome,
     ToolServer,
 )
-from connection import redacted
+from connection import heartbeating, redacted
 from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.approval import ToolRule

@@ -14,7 +14,6 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.heartbeats import heartbeating
 from activities.training.artifacts import (
     TrainingError,
     keep_pair,
@@ -35,6 +34,7 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
+from connection import heartbeating
 from reflection.agents.rating import count
 from reflection.agents.training_result import StageResult, StageStep
 

@@ -12,8 +12,8 @@ from temporalio.client import Client, WorkflowFailureError
 
 from commands import pages
 from commands.batch import Chosen, Given, Page
-from commands.command import Exit, fail, place_for, with_client, write_file
-from commands.follow import Wanted, new_id
+from commands.command import Exit, fail, new_id, place_for, with_client, write_file
+from commands.follow import Wanted
 from commands.loops import LOOPS, described
 from commands.measuring import plans
 from commands.page import page_html

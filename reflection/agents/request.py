@@ -1,5 +1,7 @@
 """The request of a Reflexion run, and of a memory that runs share."""
 
+from collections.abc import Iterator
+from math import inf
 from typing import Annotated, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
@@ -57,6 +59,8 @@ class ReflexionRequest(Bounded, Acting):
     """
 
     subject_field = "task"
+    # What an environment shows of each step is long.
+    result_bytes = inf
 
     task: TaskName
     tasks: Folder | None = Field(
@@ -102,6 +106,14 @@ class ReflexionRequest(Bounded, Acting):
     def reflects(self) -> bool:
         """Whether a failed episode is reflected on."""
         return "reflexion" in self.strategy
+
+    def most_calls(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the models of a run, each with the most calls of it."""
+        yield self.model, self.episodes * self.step_limit
+        if self.reflects:
+            yield self.reflector or self.model, self.episodes
+        if self.judge is not None:
+            yield self.judge, 2 * self.episodes
 
     @property
     def scope_key(self) -> str:

@@ -1,6 +1,7 @@
 """The request of a batch."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from hashlib import sha256
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
@@ -12,7 +13,7 @@ from reflection.agents.request import ReflexionRequest
 from reflection.batch.result import BatchRun, Counts, PagesStanding
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
-from reflection.request import Frozen, Request
+from reflection.request import TASK_TIMEOUT, Frozen, Request
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.turn.request import ToolTurnRequest
 
@@ -139,6 +140,10 @@ class BatchRequest(Request):
         """Return the request of a page's own batch, which is held."""
         own = {"items": page.items, "carried": page.carried, "page": page.number, "allowed": 0}
         return self.model_copy(update={**own, "pages": 0, "standing": None, "digest": None})
+
+    def task_timeout(self) -> timedelta | None:
+        """Return a short one only where the items are in one piece: pages are not bounded."""
+        return TASK_TIMEOUT if self.items else None
 
     @property
     def total(self) -> int:

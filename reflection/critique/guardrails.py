@@ -26,8 +26,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from reflection.critique.complexity import SIMPLE, complexity
-from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
+from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH, SIMPLE, complexity
 from reflection.critique.evaluation import Cap
 from reflection.critique.forms import defect, forms_asked, read, unclosed
 from reflection.critique.injections import told_judge

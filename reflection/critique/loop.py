@@ -203,19 +203,16 @@ class Reflection(DraftState[Decision, Draft]):
 
     def result(self) -> ReflectOnResultResult:
         """Build the result. Raises ValueError before the run ends."""
-        return ReflectOnResultResult(
-            **self._ended(),
-            draft=self.best.text if self.best else None,
-            judges=self._judges(),
-            complexity=self.complexity,
-        )
-
-    def _judges(self) -> tuple[str, ...]:
-        """Name the models that judged, in the order of the panel."""
         evaluations = [draft.evaluation for draft in self.drafts if draft.evaluation]
         judgements = [one for evaluation in evaluations for one in evaluation.judgements]
         models = (judgement.model for judgement in judgements if judgement.score is not None)
-        return tuple(dict.fromkeys(model for model in models if model))
+        return ReflectOnResultResult(
+            **self._ended(),
+            draft=self.best.text if self.best else None,
+            # In the order of the panel.
+            judges=tuple(dict.fromkeys(model for model in models if model)),
+            complexity=self.complexity,
+        )
 
 
 def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:

@@ -1,5 +1,6 @@
 """The request of a reflection run."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -119,6 +120,13 @@ class ReflectOnResultRequest(Bounded, Framing):
     def panel_judges(self) -> tuple[str | None, ...]:
         """The judges; a single None is the worker's own judge."""
         return self.judges or (None,)
+
+    def most_calls(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the models of a run, each with the most calls of it."""
+        drafts = 1 + self.max_revisions if self.reflect else 1
+        yield self.model, drafts
+        for judge in self.panel_judges if self.reflect else ():
+            yield judge, drafts
 
     @property
     def draft_bytes(self) -> int:

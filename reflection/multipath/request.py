@@ -1,5 +1,6 @@
 """The request of a run of the multi-path agent."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, StringConstraints, field_validator
@@ -91,6 +92,12 @@ class MultiPathRequest(Bounded):
     def draft_bytes(self) -> int:
         """The size in bytes to which a draft is cut."""
         return OUTPUT_BYTES
+
+    def most_calls(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the models of a run, each with the most calls of it."""
+        drafts = max(map(self.r_max, R_MAX))
+        yield self.model, 2 + drafts
+        yield self.judge, drafts
 
     def r_max(self, mode: Mode) -> int:
         """Return the most drafts that may be made, the first one included."""

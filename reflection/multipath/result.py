@@ -225,6 +225,11 @@ class MultiPathResult(Result):
         cut = kept is not None and kept.mode == "research" and kept.cut
         return "" if kept is None else still_open(self) or ("the report was cut off" if cut else "")
 
+    def below(self, _: float) -> str | None:
+        """Describe what is still open; None if nothing is."""
+        still = still_open(self)
+        return f"the result is not closed ({still})" if still else None
+
 
 def kept_of(seen: Progress | MultiPathResult) -> Draft | None:
     """Return the draft that is the result, or would be now."""

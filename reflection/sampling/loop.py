@@ -11,15 +11,18 @@ from reflection.sampling.answers import read_answer
 from reflection.sampling.probability import Calibrated, CalibrationMap, Setup, nearest, probability
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
-from reflection.sampling.rules import Stopping, StoppingRule, StopReason, Waves
-from reflection.sampling.tally import (
+from reflection.sampling.result import (
+    Decision,
+    Progress,
+    Response,
+    SelfConsistencyResult,
     Tally,
     analyse,
     classify_consensus,
     classify_entropy,
     classify_uncertainty,
 )
+from reflection.sampling.rules import Stopping, StoppingRule, StopReason, Waves
 from reflection.text import encoded_size
 
 # Ends of runs as maps are fitted on them; a person who was waited for in vain changed nothing.

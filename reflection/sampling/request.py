@@ -1,5 +1,6 @@
 """The request of a self-consistency run."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Literal, Self
 
@@ -57,6 +58,10 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     calibration: CalibrationMap | None = Field(
         None, description="A map of `mull replay --calibrate`; else the worker's own."
     )
+
+    def most_calls(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the models of a run, each with the most calls of it."""
+        yield self.model, self.max_responses
 
     @property
     def asked_bytes(self) -> int:

@@ -16,6 +16,7 @@ docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of command
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from math import log2
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
@@ -23,7 +24,6 @@ from pydantic import AliasChoices, Field, model_validator
 from reflection.request import Request
 from reflection.run import Ruling, at_least, at_most
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
-from reflection.sampling.tally import entropy, normalized
 from reflection.text import tally_words
 
 Rule = Literal[
@@ -167,6 +167,22 @@ def _reaches(name: str, value: float, bound: float) -> Ruling[StopReason]:
 def _confidence_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     confidence = votes.first / sum(votes.counts)
     return _reaches("agreement", confidence, settings.confidence_threshold)
+
+
+def entropy(counts: tuple[int, ...]) -> float:
+    """Compute Shannon's entropy of the shares of `counts`, in bits: 0 to log2(len(counts)).
+
+    Source: Shannon (1948); H = -sum(p log2 p).
+    """
+    votes = sum(counts)
+    if len(counts) < 2:
+        return 0.0
+    return max(0.0, log2(votes) - sum(count * log2(count) for count in counts) / votes)
+
+
+def normalized(entropy_bits: float, distinct: int) -> float:
+    """Scale an entropy in bits by log2 of the number of distinct answers: 0 to 1."""
+    return min(1.0, entropy_bits / log2(distinct)) if distinct > 1 else 0.0
 
 
 def _entropy_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:

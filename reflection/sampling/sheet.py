@@ -17,9 +17,11 @@ from reflection.sampling.result import (
     Progress,
     Response,
     SelfConsistencyResult,
+    classify_consensus,
+    classify_entropy,
+    classify_uncertainty,
 )
 from reflection.sampling.rules import AGREEMENT, COMPARED, RULES
-from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.text import tally_words, terminal_safe
 
 Seen = Progress | SelfConsistencyResult

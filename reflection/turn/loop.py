@@ -11,9 +11,8 @@ from reflection.run import Part, RunState
 from reflection.text import AGAIN, cut_with_note, tally_words
 from reflection.turn import conversation, midturn
 from reflection.turn.approval import ToolRule
-from reflection.turn.budget import TurnBudget
+from reflection.turn.budget import Thinking, TurnBudget
 from reflection.turn.conversation import Guidance, Message, StepReply
-from reflection.turn.levels import Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import SUMMARY_BYTES, ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult

@@ -9,8 +9,7 @@ from typing import Literal
 
 from reflection.request import Record
 from reflection.text import quoted
-from reflection.turn.budget import TurnBudget
-from reflection.turn.levels import Level
+from reflection.turn.budget import Level, TurnBudget
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.tools import ToolCall, cut_middle
 

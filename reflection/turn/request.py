@@ -1,5 +1,6 @@
 """The request of a tool-using turn."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from reflection.request import TURN_SECONDS, Framing, MessageText, Words, output
 from reflection.text import within
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
+from reflection.turn.tools import RESULT_BYTES
 
 SUMMARY_BYTES = 20_000
 RULES_BYTES = 30_000
@@ -90,8 +92,13 @@ class ToolTurnRequest(TurnOptions):
     """A message, and everything that its turn is held to."""
 
     subject_field = "message"
+    result_bytes = RESULT_BYTES
 
     message: MessageText
     stream: bool = Field(
         False, description="Publish the answer while it is written, as `mull turn` shows it."
     )
+
+    def most_calls(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the models of a run, each with the most calls of it."""
+        yield self.model, self.max_steps + self.max_reflections

@@ -5,8 +5,7 @@ from typing import Literal
 
 from reflection.request import Record, Result
 from reflection.run import Usage
-from reflection.turn.budget import BudgetSnapshot
-from reflection.turn.levels import Thinking
+from reflection.turn.budget import BudgetSnapshot, Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.tools import ToolCall
 

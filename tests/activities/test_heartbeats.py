@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeats import heartbeating, silence
-from connection import ConfigurationError
+from connection import ConfigurationError, heartbeating, silence
 from workflows.calls import work_times
 
 

@@ -15,8 +15,8 @@ from activities.language_model.port import ASKED_AGAIN, Abilities, Endpoint
 from activities.turn import CALLS_BYTES, ModelTask, PromptTask, StepTask, TurnActivities
 from reflection.request import SamplingOptions
 from reflection.turn import midturn
+from reflection.turn.budget import thinking
 from reflection.turn.conversation import Guidance, Message, StepReply
-from reflection.turn.levels import thinking
 from reflection.turn.loop import Turn
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.tools import ARGUMENT_BYTES, Tool, ToolCall

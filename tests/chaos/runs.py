@@ -18,7 +18,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.loops import LOOPS
 from connection import TASK_QUEUE
-from reflection.history import task_timeout
 from tests.activities.test_turn_calls import calling
 from tests.scripted_endpoint import Body, Scripted
 from tests.workflows.batches import batch_of, judging
@@ -176,7 +175,7 @@ async def made(client: Client, kind: str, name: str) -> Any:
     else:
         kind_of = next(loop.request for loop in LOOPS if loop.workflow == workflow)
         # As the command line starts it.
-        known["task_timeout"] = task_timeout(kind_of.model_validate(request))
+        known["task_timeout"] = kind_of.model_validate(request).task_timeout()
         handle = await persistent(lambda: client.start_workflow(workflow, request, **known))
     try:
         result = await persistent(handle.result)

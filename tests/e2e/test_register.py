@@ -14,8 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.embedded import Place
 from commands.register import commands_for, register
-from connection import search_attributes
-from telemetry import SEARCH_ATTRIBUTES
+from telemetry import SEARCH_ATTRIBUTES, search_attributes
 from tests import forks
 from tests.e2e.conftest import commands_beside
 

@@ -22,7 +22,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from activities.doctor import encryption_check
-from commands import live
+from commands import follow
 from connection import (
     COMPRESSED_OVER,
     DATA_CONVERTER,
@@ -302,7 +302,7 @@ def test_the_error_of_a_slow_call_is_read() -> None:
     """The server shows its type alone."""
     handle: Any = Described(codec_of("main-1"))
     stored = str(handle.raw_description)
-    words = asyncio.run(live._slow(handle))
+    words = asyncio.run(follow._slow(handle))
 
     assert "no such model" not in stored
     assert words is not None
@@ -314,7 +314,7 @@ def test_a_run_that_no_worker_can_read_says_so() -> None:
     handle: Any = Described(codec_of("main-1"), tries=3)
     said = "the worker can't go on with this run (attempt 3): its log says why"
 
-    assert asyncio.run(live._slow(handle)) == said
+    assert asyncio.run(follow._slow(handle)) == said
 
 
 def test_an_encrypted_failure_stays_small_and_a_permanent_one_has_no_stack_trace() -> None:

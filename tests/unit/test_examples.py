@@ -8,7 +8,7 @@ from bench import simulated_logs
 from commands.measuring.maps import LEAST_ISOTONIC
 from commands.measuring.plans import read_lines
 from commands.measuring.replay import read_recording
-from reflection.critique.complexity import complexity
+from reflection.critique.criteria import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.request import parse_request

@@ -13,13 +13,12 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from commands import follow, live
+from commands import follow, terminal
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
 from reflection.critique.evaluation import Confidence
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.drafts import PlainDraft, PlainResult
-from reflection.history import task_timeout
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.run import Usage
@@ -342,7 +341,7 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
     """Its prompt, decisions, sources and spending are told all the same."""
     run, on = researched([[UNCLEAR]]), console(120)
 
-    sheet = follow.stood_at(MULTIPATH, Seen(standing(run), run.decisions))
+    sheet = MULTIPATH.stood_at(Seen(standing(run), run.decisions))
     print_sheet(on, sheet, subject=True, decisions=True, label="stood at")
 
     assert "in flight" not in written(on)
@@ -378,7 +377,7 @@ def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str
 )
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
-    assert live.reading_words(details) == said
+    assert terminal.reading_words(details) == said
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -423,7 +422,7 @@ def timed_out(call: Any) -> Any:
 )
 def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
     """Its attempt, how long it has taken, and its last error; not of a call that is new."""
-    assert live.slow_words(calls, NOW) == said
+    assert terminal.slow_words(calls, NOW) == said
 
 
 async def test_silence_is_broken(
@@ -436,13 +435,14 @@ async def test_silence_is_broken(
     async def slowest(_: Any) -> str | None:
         return slow.pop(0)
 
-    monkeypatch.setattr(live, "_slow", slowest)
-    monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(follow, "_slow", slowest)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     handle: Any = Handle()
-    pulse = live.Pulse(handle, Console(stderr=True), None)
+    live = follow.Live(handle, SAMPLING, None, Console(stderr=True), None)
+    live.busy = "wave 1 is running"
 
     for spoke in (False, False, False, False, True):
-        await pulse.beat("wave 1 is running", spoke=spoke)
+        await live.beat(spoke=spoke)
 
     assert capsys.readouterr().err.splitlines() == [
         "10 s: wave 1 is running",
@@ -458,8 +458,9 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     lines = [f"line {number} \x1b[2J" for number in range(30)]
 
     with console.status("asking") as status:
-        pulse = live.Pulse(handle, console, status)
-        await pulse.beat("step 1", spoke=True, written="\n".join(lines))
+        live = follow.Live(handle, SAMPLING, None, console, status)
+        live.busy, live.written = "step 1", "\n".join(lines)
+        await live.beat(spoke=True)
         console.print(status.renderable)
 
     shown = screen.getvalue()
@@ -484,6 +485,6 @@ def test_a_lost_task_is_given_up_sooner_where_histories_stay_small(
     request_: Any, seconds: float | None
 ) -> None:
     """Elsewhere another worker has Temporal's 10 s to replay a history."""
-    found = task_timeout(request_)
+    found = request_.task_timeout()
 
     assert (found and found.total_seconds()) == seconds

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from reflection.sampling.replay import Recorded, Replay, Runs, compare_rules, interval, recorded
+from reflection.sampling.result import Tally
 from reflection.sampling.rules import Stopping, StoppingRule, Waves
-from reflection.sampling.tally import Tally
 from tests.unit.states import random_settings
 
 

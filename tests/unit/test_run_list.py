@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from commands.follow import new_id
+from commands.command import new_id
 from commands.loops import status_words
 from commands.runs import SHOWN, runs_table
 from tests.unit.sheets import console, written

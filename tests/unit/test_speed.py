@@ -25,8 +25,7 @@ from reflection.agents import loop as acting
 from reflection.agents import prompts as agent_prompts
 from reflection.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
 from reflection.agents.request import ReflexionRequest
-from reflection.critique.complexity import complexity
-from reflection.critique.criteria import PRESETS
+from reflection.critique.criteria import PRESETS, complexity
 from reflection.critique.evaluation import Feedback, parse_judgement
 from reflection.critique.forms import bad_python, defect, forms_asked, read, unclosed
 from reflection.critique.guardrails import Checked, addresses, check, known_guardrails

@@ -6,7 +6,7 @@ from timeit import repeat
 
 import pytest
 
-from reflection.sampling.tally import (
+from reflection.sampling.result import (
     NOTHING,
     ConvergenceAnalysis,
     Tally,
@@ -14,11 +14,10 @@ from reflection.sampling.tally import (
     classify_consensus,
     classify_entropy,
     classify_uncertainty,
-    entropy,
-    normalized,
     rate,
     stability,
 )
+from reflection.sampling.rules import entropy, normalized
 
 
 def tally_of(answers: str) -> Tally:

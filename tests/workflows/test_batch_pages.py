@@ -26,9 +26,10 @@ from commands.follow import Wanted
 from commands.measuring import plans
 from commands.measuring.findings import Order, _read
 from commands.pages import opened, send_page
-from connection import TASK_QUEUE, ServerActivities
+from connection import TASK_QUEUE
 from reflection.batch.request import BatchPage, Item
 from reflection.batch.result import BatchProgress, BatchResult
+from telemetry import ServerActivities
 from tests.workflows.batches import DraftReader, batch_of, begin_batch, judging, served
 
 SCORES = ("score 0.1", "score 0.2", "score 0.3")

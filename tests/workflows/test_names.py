@@ -19,7 +19,7 @@ from activities.sandbox.port import SandboxActivities
 from activities.tools.activity import ToolActivities, check_arguments
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
-from connection import ServerActivities
+from telemetry import ServerActivities
 
 ACTIVITIES = {
     SamplingActivities: ["compare_meaning", "sample_answer"],

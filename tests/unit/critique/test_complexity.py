@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.critique.complexity import complexity
+from reflection.critique.criteria import complexity
 
 
 @pytest.mark.parametrize(

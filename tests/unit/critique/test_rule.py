@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.critique.complexity import complexity
+from reflection.critique.criteria import complexity
 from reflection.critique.evaluation import Feedback
 from reflection.critique.loop import decide, should_reflect, warnings
 from reflection.critique.prompts import build_draft_prompt, build_revision_prompt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.turn.levels import thinking
+from reflection.turn.budget import thinking
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from reflection.turn.budget import TurnBudget, TurnLimits
-from reflection.turn.levels import Level
+from reflection.turn.budget import Level, TurnBudget, TurnLimits
 from reflection.turn.midturn import (
     STUBS,
     ReflectionResult,

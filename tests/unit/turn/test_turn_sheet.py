@@ -1,6 +1,5 @@
 """What is shown of a turn: the same facts while it runs and after."""
 
-from commands.follow import stood_at
 from commands.loops import TURN, Seen
 from reflection.details import details
 from reflection.turn.sheet import sheet
@@ -81,7 +80,7 @@ def test_a_turn_that_was_cancelled_has_no_time_left() -> None:
     turn.decide(after(1))
     progress = turn.progress("calling tools", 1, after(900), after(2))
 
-    shown = stood_at(TURN, Seen(progress, turn.decisions))
+    shown = TURN.stood_at(Seen(progress, turn.decisions))
 
     assert shown.waiting is None
     assert not {"time left", "waiting"} & {fact.label for fact in shown.facts}

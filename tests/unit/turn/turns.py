@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reflection.turn.approval import Permission, ToolRule
+from reflection.turn.budget import thinking
 from reflection.turn.conversation import StepReply
-from reflection.turn.levels import thinking
 from reflection.turn.loop import Turn
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.tools import AskedCall, CallStatus, Tool

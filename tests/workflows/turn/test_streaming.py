@@ -27,7 +27,7 @@ from temporalio.contrib.workflow_streams import (
 from activities.language_model.port import ModelCall, TransientModelError
 from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.embedded import Place
-from commands.live import LiveAnswer
+from commands.loops import LiveAnswer
 from connection import STREAM_POLL
 from reflection.replies import words_so_far
 from reflection.turn.conversation import StreamedText
