@@ -93,12 +93,13 @@ def thinks(route: Route) -> bool:
     return route.provider not in _CONSTRAINING_SERVERS and _reasons(route.target)
 
 
-def output_limit(route: Route, usual: int) -> int:
-    """Return the limit of a reply's tokens where none is given; thinking counts towards it."""
+def output_limit(route: Route, usual: int, thinking: int) -> int:
+    """Return the limit of a reply's tokens, beside those of its thinking, where none is given."""
     if not thinks(route):
         return usual
     most = _described(route.target).get("max_output_tokens")
-    return min(THINKING_TOKENS, most) if isinstance(most, int) and most > 0 else THINKING_TOKENS
+    limit = min(THINKING_TOKENS, most) if isinstance(most, int) and most > 0 else THINKING_TOKENS
+    return max(limit - thinking, usual)
 
 
 def least_effort(route: Route) -> tuple[bool, Effort | None]:
