@@ -194,9 +194,8 @@ async def _send(
     with _explained(route, call.shown, seconds, on_text):
         thinking = _thinking(route, call) if call.thinking_tokens else {}
         thinking = {name: form[name] for name in form if name == EFFORT} or thinking
-        barred = frozenset[str]()
-        if thinking and "thinking" in planned(route, call.effort):
-            barred = _NOT_WHILE_THINKING
+        claude = thinking and "thinking" in planned(route, call.effort)
+        barred = _NOT_WHILE_THINKING if claude else ()
         wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
         given = {name: value for name, value in wanted.items() if value is not None}
         options = {
