@@ -20,8 +20,6 @@ from typing import Any
 
 from opentelemetry import trace
 from temporalio import activity, workflow
-from temporalio.api.deployment.v1 import RoutingConfig
-from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.runtime import (
@@ -32,7 +30,7 @@ from temporalio.runtime import (
     TelemetryConfig,
     TelemetryFilter,
 )
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     Worker,
@@ -81,67 +79,56 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
         "Example: MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm. Exit codes: "
         "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
     )
-    parser.add_argument(
+    option = parser.add_argument
+    many: dict[str, Any] = {"action": "append", "default": []}
+    option(
         "--queues",
         type=some,
         help="comma-separated: mull, llm, code, tools, train (default: all, but train only where "
         "its extra is installed and MULL_ARTIFACTS is set)",
     )
-    parser.add_argument(
+    option(
         "--tools",
-        action="append",
-        default=[],
+        **many,
         metavar="MODULE",
         help="a module, or a Python file, with tools for turns; may be repeated",
     )
-    parser.add_argument(
+    option(
         "--environments",
-        action="append",
-        default=[],
+        **many,
         metavar="MODULE",
         help="a module, or a Python file, with environments for agents; may be repeated",
     )
-    parser.add_argument(
-        "--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape"
-    )
-    parser.add_argument(
-        "--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list"
-    )
-    parser.add_argument(
+    option("--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape")
+    option("--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list")
+    option(
         "--reflector-address",
         type=_place,
         metavar="HOST:PORT",
         help="serve tuned reflectors here by OpenAI's interface, to whoever can connect "
         f"(default: {REFLECTORS[0]}:{REFLECTORS[1]})",
     )
-    parser.add_argument(
+    option(
         "--base",
-        action="append",
-        default=[],
+        **many,
         metavar="MODEL",
         help="a folder, or a Hugging Face name, of a model to serve beside them; may be repeated",
     )
-    parser.add_argument(
-        "--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON"
-    )
-    parser.add_argument(
+    option("--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON")
+    option(
         "--calls-per-second",
         type=_rate,
         help="the most model calls a second of all workers together",
     )
-    parser.add_argument(
+    option(
         "--health",
         type=_place,
         metavar="HOST:PORT",
         help="answer GET /healthz (alive) and /readyz (every queue is polled) here",
     )
-    parser.add_argument(
-        "--metrics", type=_place, metavar="HOST:PORT", help="serve Prometheus metrics here"
-    )
-    parser.add_argument(
-        "--log", choices=("text", "json"), default="text", help="how the log is written"
-    )
-    parser.add_argument(
+    option("--metrics", type=_place, metavar="HOST:PORT", help="serve Prometheus metrics here")
+    option("--log", choices=("text", "json"), default="text", help="how the log is written")
+    option(
         "--build-id",
         metavar="ID",
         help=f'serve as this version of the worker deployment "{DEPLOYMENT}"',
@@ -425,17 +412,12 @@ class MovingRunner(UnsandboxedWorkflowRunner):
 
 async def say_version(client: Client, build_id: str) -> None:
     """Log how to send new runs to this version, unless the server does so already."""
-    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=DEPLOYMENT)
     try:
-        found = await client.workflow_service.describe_worker_deployment(asked)
-        routing = found.worker_deployment_info.routing_config
+        used = await versions_in_use(client, ())
     except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
-            logger.warning("the versions of the workers are not known: %s", error.message)
-            return
-        routing = RoutingConfig()
-    chosen = routing.current_deployment_version, routing.ramping_deployment_version
-    if build_id not in [version.build_id for version in chosen]:
+        logger.warning("the versions of the workers are not known: %s", error.message)
+        return
+    if build_id not in {each.build_id for each in used if each.status != "draining"}:
         logger.warning(
             "build id %s is neither current nor ramping: no new run starts on this worker until "
             "`temporal worker deployment set-current-version --deployment-name %s --build-id %s`",

@@ -1,4 +1,4 @@
-"""Names of spans, attributes and metrics, their providers, and what a server has registered.
+"""Names of spans, attributes and metrics, who provides them, and what a server has registered.
 
 All names are in this file, since the GenAI conventions are still in development. The OpenTelemetry
 SDK is imported only where a provider is created, so that workflows can import the names.
@@ -6,8 +6,10 @@ SDK is imported only where a provider is created, so that workflows can import t
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -21,7 +23,7 @@ from opentelemetry.trace import SpanContext
 from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.common import MetricMeter, SearchAttributeKey
+from temporalio.common import MetricMeter, RawValue, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -210,6 +212,51 @@ def span_ids(run_id: str, activity_id: str, attempt: int) -> Iterator[int]:
     for number in count():
         said = f"{run_id}/{activity_id}/{attempt}/{number}".encode()
         yield int.from_bytes(blake2b(said, digest_size=8).digest())
+
+
+# The spans of the calls of models that this attempt of an activity has made.
+CALLS: ContextVar[list[Any]] = ContextVar("calls")
+
+
+class CallSpans(Interceptor):
+    """Makes the spans of model calls so that they can be rebuilt from a run's history.
+
+    Their ids are made of run, activity and attempt, and what they say is kept with the result.
+    """
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """Return the part that sees each attempt."""
+        return _CallSpans(next)
+
+
+class _CallSpans(ActivityInboundInterceptor):
+    async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Put what the spans say into the metadata of the result, which its readers ignore."""
+        info, spans = activity.info(), list[Any]()
+        SPAN_IDS.set(span_ids(info.workflow_run_id or "", info.activity_id, info.attempt))
+        CALLS.set(spans)
+        result = await super().execute_activity(call)
+        said = [_said(span) for span in spans if hasattr(span, "attributes")]
+        if not said:
+            return result
+        payload = activity.payload_converter().to_payload(result)
+        written = json.dumps(said, separators=(",", ":")).encode()
+        payload.metadata[CALL_SPANS] = zlib.compress(written)
+        return RawValue(payload)
+
+
+def _said(span: Any) -> dict[str, Any]:
+    """Describe an ended span, without content; times are nanoseconds since 1970."""
+    known = {name: value for name, value in span.attributes.items() if name not in CONTENT}
+    failed = {} if span.status.is_unset else {"error": span.status.description}
+    return {
+        "name": span.name,
+        "id": f"{span.get_span_context().span_id:016x}",
+        "attributes": known,
+        "start": span.start_time,
+        "end": span.end_time,
+        **failed,
+    }
 
 
 def resource() -> Resource:

@@ -39,7 +39,6 @@ from activities.installation import (
     worker_checks,
 )
 from activities.language_model import port as models
-from activities.language_model.layers import CallSpans
 from activities.language_model.port import Abilities, LanguageModel
 from activities.memory import MemoryActivities
 from activities.multipath import MultiPathActivities
@@ -176,18 +175,10 @@ def build(
     if "tools" in queues and called is not None:
         names = [one.name for one in environments if queue_of(one.name) == tools.TASK_QUEUE]
         examined = Examination(partial(tool_checks, called, names)).examine
-        served["tools"] = {
-            "activities": [
-                called.list_tools,
-                called.call_tool,
-                examined,
-                *_acting(environments, tools.TASK_QUEUE),
-            ],
-        }
+        acting = _acting(environments, tools.TASK_QUEUE)
+        served["tools"] = {"activities": [called.list_tools, called.call_tool, examined, *acting]}
     if "train" in queues and trains is not None:
-        served["train"] = {
-            "activities": [*trains, Examination(training_checks).examine],
-        }
+        served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
     shared: dict[str, Any] = {
         "interceptors": [telemetry.FailureCounter()],
         # By itself the SDK would read and hash every module.
@@ -274,7 +265,7 @@ def _model_calls(
             Examination(answering_checks, partial(call_checks, model)).examine,
             *searched,
         ],
-        "interceptors": [telemetry.FailureCounter(), CallSpans()],
+        "interceptors": [telemetry.FailureCounter(), telemetry.CallSpans()],
         "max_task_queue_activities_per_second": calls_per_second,
     }
 

@@ -24,7 +24,7 @@ from activities.language_model.port import (
 from activities.training.port import VARIABLE as ARTIFACTS
 from connection import CALIBRATION
 from reflection.text import tally_words
-from telemetry import CONTENT_VARIABLE, calibration_maps, captures_content
+from telemetry import CONTENT_VARIABLE, ENDPOINT, calibration_maps, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
@@ -299,7 +299,6 @@ def sandbox_rows(found: "Examined", failing: State) -> list[Check]:
     return [Check("sandbox", found.name, "ok", said), *tried]
 
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CONNECT_SECONDS = 1.0
 PORTS = {"http": 80, "https": 443}
 

@@ -54,13 +54,9 @@ class Route:
 
     def arguments(self, timeout_seconds: float) -> dict[str, Any]:
         """Build the arguments of every LiteLLM call on this route."""
-        arguments: dict[str, Any] = {
-            "model": self.target,
-            "timeout": timeout_seconds,
-            # Temporal owns retries; by default a 429 would make three requests.
-            "num_retries": 0,
-            "max_retries": 0,
-        }
+        arguments: dict[str, Any] = {"model": self.target, "timeout": timeout_seconds}
+        # Temporal owns retries; by default a 429 would make three requests.
+        arguments |= {"num_retries": 0, "max_retries": 0}
         if self.endpoint:
             arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
         return arguments
@@ -93,12 +89,13 @@ def thinks(route: Route) -> bool:
     return route.provider not in _CONSTRAINING_SERVERS and _reasons(route.target)
 
 
-def output_limit(route: Route, usual: int) -> int:
-    """Return the limit of a reply's tokens where none is given; thinking counts towards it."""
+def output_limit(route: Route, usual: int, thinking: int) -> int:
+    """Return the limit of a reply's tokens, beside those of its thinking, where none is given."""
     if not thinks(route):
         return usual
     most = _described(route.target).get("max_output_tokens")
-    return min(THINKING_TOKENS, most) if isinstance(most, int) and most > 0 else THINKING_TOKENS
+    limit = min(THINKING_TOKENS, most) if isinstance(most, int) and most > 0 else THINKING_TOKENS
+    return max(limit - thinking, usual)
 
 
 def least_effort(route: Route) -> tuple[bool, Effort | None]:
@@ -152,20 +149,18 @@ def _translated(model: str, provider: str, wanted: str) -> dict[str, Any] | None
 def knows(
     route: Route, name: str, value: object, thinking: Mapping[str, Any] = MappingProxyType({})
 ) -> bool:
-    """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
+    """Ask with the value too: LiteLLM lists temperature for models that only accept 1.
+
+    What OpenAI has not is sent to a server of one's own, and where LiteLLM's settings name it.
+    """
     if not lists(route, name):
-        return name in _BEYOND_OPENAI and _takes_beyond(route, name)
+        if name not in _BEYOND_OPENAI or route.endpoint:
+            return name in _BEYOND_OPENAI
+        provider = LlmProviders(route.provider)
+        config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
+        return hasattr(type(config), name)
     # No model takes one seed and not another, and each sample has its own.
     return _sent(route, **{**thinking, name: 0 if name == "seed" else value}) is not None
-
-
-def _takes_beyond(route: Route, name: str) -> bool:
-    """Tell whether an option that OpenAI has not is sent: to a server of one's own it is."""
-    if route.endpoint:
-        return True
-    provider = LlmProviders(route.provider)
-    config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
-    return hasattr(type(config), name)
 
 
 def takes_schemas(route: Route, form: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Layers around a model: a span and metrics for each call, and the pace at which calls are made.
+"""Layers around a model: a span and metrics for each call, and when calls are made.
 
 Spans and metrics follow OpenTelemetry's GenAI conventions. There is one pace for each model in each
 worker process, and one for all calls together: additive increase, multiplicative decrease. A worker
@@ -10,19 +10,15 @@ win back what a 429 took.
 import asyncio
 import json
 import time
-import zlib
 from collections import deque
-from contextlib import nullcontext
-from contextvars import ContextVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from temporalio import activity
-from temporalio.common import RawValue
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.language_model.door import FIRST_KNOCK_SECONDS, Door
 from activities.language_model.errors import LONGEST_WAIT_SECONDS
 from activities.language_model.port import (
     SENT,
@@ -36,22 +32,18 @@ from activities.language_model.port import (
     UnreachableError,
 )
 from reflection.run import Spending
+from reflection.text import tally_words
 from telemetry import (
-    CALL_SPANS,
+    CALLS,
     CONTENT,
     COSTS,
     KIND,
     SPAN_CHAT,
-    SPAN_IDS,
     TRACER,
     USED_TOKENS,
     activity_meter,
     captures_content,
-    span_ids,
 )
-
-# The spans of the calls that this attempt of an activity has made.
-CALLS: ContextVar[list[Any]] = ContextVar("calls")
 
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:
@@ -158,47 +150,6 @@ def _described(message: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "parts": parts}
 
 
-class CallSpans(Interceptor):
-    """Makes the spans of model calls so that they can be rebuilt from a run's history.
-
-    Their ids are made of run, activity and attempt, and what they say is kept with the result.
-    """
-
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
-        """Return the part that sees each attempt."""
-        return _CallSpans(next)
-
-
-class _CallSpans(ActivityInboundInterceptor):
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - as above
-        """Put what the spans say into the metadata of the result, which its readers ignore."""
-        info, spans = activity.info(), list[Any]()
-        SPAN_IDS.set(span_ids(info.workflow_run_id or "", info.activity_id, info.attempt))
-        CALLS.set(spans)
-        result = await super().execute_activity(input)
-        said = [_said(span) for span in spans if hasattr(span, "attributes")]
-        if not said:
-            return result
-        payload = activity.payload_converter().to_payload(result)
-        written = json.dumps(said, separators=(",", ":")).encode()
-        payload.metadata[CALL_SPANS] = zlib.compress(written)
-        return RawValue(payload)
-
-
-def _said(span: Any) -> dict[str, Any]:
-    """Describe an ended span, without content; times are nanoseconds since 1970."""
-    known = {name: value for name, value in span.attributes.items() if name not in CONTENT}
-    failed = {} if span.status.is_unset else {"error": span.status.description}
-    return {
-        "name": span.name,
-        "id": f"{span.get_span_context().span_id:016x}",
-        "attributes": known,
-        "start": span.start_time,
-        "end": span.end_time,
-        **failed,
-    }
-
-
 FIRST_RATE = 5.0
 LOWEST_RATE = 1 / 60
 # What a reply makes of the rate as long as no limit is known, or far below it.
@@ -303,6 +254,116 @@ def _caller() -> object:
     if not activity.in_activity():
         return object()
     return activity.info().workflow_run_id, activity.info().activity_id
+
+
+# The wait after the first refused connection, which doubles, up to the longest one.
+FIRST_KNOCK_SECONDS, LONGEST_KNOCK_SECONDS = 1.0, 8.0
+# A connection that is not refused so soon was made: the reply to it may take minutes. Where one was
+# refused later than that, it takes twice as long to be taken for made.
+LET_IN_SECONDS = 5.0
+# The first call of all tells almost at once whether anything listens: others wait for it so long.
+FIRST_SECONDS = 1.0
+
+
+class Door:
+    """An address. Where it takes no connection, one call at a time knocks, and the others wait.
+
+    What is refused counts for every call that waits, with what was refused just before it came.
+    Any answer opens the door for all.
+    """
+
+    def __init__(self) -> None:
+        self.refusal: UnreachableError | None = None
+        self._open = False
+        # When connections were refused since it was open; a call takes at most 100 attempts.
+        self._refused: deque[float] = deque(maxlen=200)
+        # When each call came first: it may leave in the meantime, and come again.
+        self._came: dict[object, float] = {}
+        # When the next call may knock; while one does, when the others may go on without news.
+        self._next = float("-inf")
+        self._held: float | None = None
+        self._let_in = LET_IN_SECONDS
+        self._news = asyncio.Event()
+
+    @asynccontextmanager
+    async def passed(
+        self, caller: object, came: float, most: int, patience: float
+    ) -> AsyncIterator[bool]:
+        """Wait until a call may be sent, which is made in the block; yield whether it knocks.
+
+        Raises UnreachableError once `most` were refused, and TimeoutError after the patience.
+        """
+        async with asyncio.timeout(patience):
+            while not (knocks := self._knocks(caller, came, most)) and self._wait() > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), self._wait())
+        try:
+            yield knocks
+        finally:
+            if knocks:
+                self._held = None
+                self._tell()
+
+    @property
+    def closed(self) -> bool:
+        """True while no call may be sent but the one that knocks."""
+        return self.refusal is not None and (self._held is None or self._wait() > 0)
+
+    def _wait(self) -> float:
+        """Return the seconds until the next call may be sent if there is no news."""
+        return (self._next if self._held is None else self._held) - _now()
+
+    def _knocks(self, caller: object, came: float, most: int) -> bool:
+        """Tell whether this call is the one that knocks now. Raises UnreachableError."""
+        if self.refusal is not None:
+            came = self._came.setdefault(caller, came)
+            just_before = any(came - LONGEST_KNOCK_SECONDS <= at < came for at in self._refused)
+            refused = just_before + sum(at >= came for at in self._refused)
+            if refused >= most:
+                del self._came[caller]
+                line = f"{tally_words(refused, 'connection')} failed: {self.refusal}"
+                raise UnreachableError(line, self.refusal.address, last=True)
+        if self._open or self._held is not None or self._wait() > 0:
+            return False
+        # Until it is sent, which LiteLLM's first call takes a while for, more time is allowed.
+        self._hold(LET_IN_SECONDS)
+        return True
+
+    def _hold(self, more: float = 0.0) -> None:
+        """Let the others wait for the call that knocks."""
+        self._held = _now() + more + (self._let_in if self.refusal else FIRST_SECONDS)
+
+    def sent(self) -> None:
+        """Note that the call that knocks is on its way."""
+        if self._held is not None:
+            self._hold()
+            self._tell()
+
+    def refused(self, error: UnreachableError, began: float) -> None:
+        """Note a refused connection; those that began before the last one say the same."""
+        if self._refused and began <= self._refused[-1]:
+            return
+        now, wait = _now(), FIRST_KNOCK_SECONDS * 2.0 ** len(self._refused)
+        self.refusal, self._open = error, False
+        self._next = now + min(wait, LONGEST_KNOCK_SECONDS)
+        self._let_in = max(self._let_in, 2 * (now - began))
+        self._refused.append(now)
+        if self._held is not None:
+            self._hold()
+        self._tell()
+
+    def answered(self, began: float) -> None:
+        """Note an answer: the door is open, unless a later call was refused."""
+        if not self._refused or began > self._refused[-1]:
+            self.refusal, self._open = None, True
+            self._next, self._held = float("-inf"), None
+            self._refused.clear()
+            self._came.clear()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
 
 class PacedModel:

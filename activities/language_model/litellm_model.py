@@ -23,7 +23,6 @@ from activities.language_model.catalog import (
     planned,
     takes_schemas,
     thinking_budget,
-    thinks,
 )
 from activities.language_model.errors import causes, one_line, read_error
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
@@ -168,7 +167,10 @@ class LiteLLMModel:
             line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
         _refuse_credentials(route)
-        _require_address(route)
+        if route.provider == "hosted_vllm" and not os.environ.get("HOSTED_VLLM_API_BASE"):
+            # LiteLLM would send a model of one's own to OpenAI.
+            line = f"{name} has no address: set HOSTED_VLLM_API_BASE where this worker runs"
+            raise PermanentModelError(line, "BadRequestError")
         if route.provider == _UNBOUNDED:
             line = f"replies to {name!r} would not be bounded: name it openai/… instead"
             raise PermanentModelError(line, "BadRequestError", 400)
@@ -177,11 +179,8 @@ class LiteLLMModel:
 
 def _bounded(route: Route, call: ModelCall) -> tuple[ModelCall, float]:
     """Give a call the limit that its model needs where it has none, and return its time-out too."""
-    limit = call.max_output_tokens
-    if limit is None:
-        # What is thought is a part of it.
-        most = output_limit(route, call.usual.tokens)
-        limit = max(most - call.thinking_tokens, call.usual.tokens) if thinks(route) else most
+    if (limit := call.max_output_tokens) is None:
+        limit = output_limit(route, call.usual.tokens, call.thinking_tokens)
     seconds = call.timeout_seconds or call_seconds(limit + call.thinking_tokens, call.usual.seconds)
     return call.model_copy(update={"max_output_tokens": limit}), seconds
 
@@ -195,9 +194,8 @@ async def _send(
     with _explained(route, call.shown, seconds, on_text):
         thinking = _thinking(route, call) if call.thinking_tokens else {}
         thinking = {name: form[name] for name in form if name == EFFORT} or thinking
-        barred = frozenset[str]()
-        if thinking and "thinking" in planned(route, call.effort):
-            barred = _NOT_WHILE_THINKING
+        claude = thinking and "thinking" in planned(route, call.effort)
+        barred = _NOT_WHILE_THINKING if claude else ()
         wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
         given = {name: value for name, value in wanted.items() if value is not None}
         options = {
@@ -311,13 +309,6 @@ def _refuse_credentials(route: Route) -> None:
             line = f"{name} of {route.name} has a user or a password in it, which is not sent:"
             line += " leave them out, and give the key in its own variable"
             raise PermanentModelError(line, "AuthenticationError")
-
-
-def _require_address(route: Route) -> None:
-    """Raise PermanentModelError where LiteLLM would send a model of one's own to OpenAI."""
-    if route.provider == "hosted_vllm" and not os.environ.get("HOSTED_VLLM_API_BASE"):
-        line = f"{route.name} has no address: set HOSTED_VLLM_API_BASE where this worker runs"
-        raise PermanentModelError(line, "BadRequestError")
 
 
 @contextmanager

