@@ -20,6 +20,7 @@ from activities.language_model.port import (
     ModelError,
     SampleError,
     TransientModelError,
+    UnreachableError,
 )
 from activities.training.port import VARIABLE as ARTIFACTS
 from connection import CALIBRATION
@@ -69,7 +70,8 @@ async def call_check(model: LanguageModel, name: str) -> Check:
         with suppress(SampleError):
             await model.complete(call)
     except ModelError as error:
-        state: State = "warning" if isinstance(error, TransientModelError) else "wrong"
+        passes = isinstance(error, TransientModelError) and not isinstance(error, UnreachableError)
+        state: State = "warning" if passes else "wrong"
         return Check("models", "call", state, f"{name} can't be called: {error}.")
     return Check("models", "call", "ok", f"{name} answers in {time.monotonic() - began:.1f} s")
 

@@ -385,7 +385,7 @@ def show_result(
         if loop.reply is None or wanted.details:
             terminal.print_sheet(console, sheet, decisions=decisions)
         else:
-            terminal.print_summary(console, sheet, sure=not against)
+            terminal.print_summary(console, sheet, handle.id, sure=not against)
         if wanted.web_ui and (page := run_page(handle.id, run_id)):
             tell(f"Web UI: {page}")
         say_further(handle, loop)

@@ -193,6 +193,8 @@ async def list_(
         console = Console()
         batches = await _batches(client, rows)
         console.print(runs_table(rows, batches, console.width), crop=False)
+        if len(rows) == limit:
+            tell(f"There may be more: --limit lists more than {limit}.")
     elif not rows:
         none = 'No runs yet. Start one: mull ask "Is 91 prime?"'
         tell(none if where is None else "No run matches this filter.")
@@ -202,11 +204,13 @@ async def list_(
 async def _rows(client: Client, parts: Sequence[str], limit: int) -> list[Row] | None:
     """List the runs for which all parts of a filter hold; None if the server can't read it."""
     try:
-        found = [run async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+        listed = [run async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return None
+    # The server lists what goes on first, and the rest by its end.
+    found = sorted(listed, key=lambda run: run.start_time, reverse=True)
     made = (_row(client, run, newest=at < MOST_READ) for at, run in enumerate(found))
     return await asyncio.gather(*made)
 
@@ -296,7 +300,7 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
         lines.append((" ".join(cells), "bold" if _waits(row) else ""))
         turns = row.get("turns") or ()
         asked = terminal_safe(row.get("asked") or "", width - 2)
-        below = f"turns: {turns[-1]} to {turns[0]}" if turns else asked
+        below = f"turns: {' to '.join(dict.fromkeys((turns[-1], turns[0])))}" if turns else asked
         lines += [(f"  {below}", "dim")] if below else []
     shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:

@@ -106,13 +106,13 @@ def print_sheet(
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
 
 
-def print_summary(console: Console, sheet: Sheet, *, sure: bool) -> None:
+def print_summary(console: Console, sheet: Sheet, run: str, *, sure: bool) -> None:
     """Print how sure an answer is, what to warn of, and what was spent; in a pipe a line each."""
     facts = _facts(sheet.model_copy(update={"charts": ()}))
     wrong = [fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"}]
     failed = [f"{fact.label} {fact.value}: {fact.note}" for fact in wrong]
     first, *others = *sheet.flags, *sheet.warnings, *failed, ""
-    more = f" (and {len(others) - 1} more: --details)" if others[1:] else ""
+    more = f" (and {len(others) - 1} more: mull show {run})" if others[1:] else ""
     said = Line(terminal_safe(first, NOTE_COLUMNS) + more, "bold yellow")
     rows = [*facts[: int(sure)], ("attention", said), *(row for row in facts if row[0] == "spent")]
     for name, value in filter(itemgetter(1), rows):

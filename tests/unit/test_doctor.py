@@ -26,6 +26,7 @@ from activities.language_model.port import (
     PermanentModelError,
     SampleError,
     TransientModelError,
+    UnreachableError,
 )
 from activities.sandbox.selftest import Examined, ProbeOutcome
 from commands.doctor import (
@@ -239,10 +240,11 @@ class Answering:
         (SampleError("empty"), "ok", "openai/x answers in 0.0 s"),
         (TransientModelError("slow down"), "warning", "openai/x can't be called: slow down."),
         (PermanentModelError("no key"), "wrong", "openai/x can't be called: no key."),
+        (UnreachableError("no server", "a:1"), "wrong", "openai/x can't be called: no server."),
     ],
 )
 async def test_a_model_is_called_once(error: ModelError | None, state: State, said: str) -> None:
-    """An empty reply is one, a model that is busy is a warning, and a refused key is wrong."""
+    """An empty reply is one, a busy model is a warning; a refused key or connection is wrong."""
     check = await call_check(Answering(error), "openai/x")
 
     assert (check.state, check.said) == (state, said)

@@ -300,7 +300,7 @@ def test_an_answer_and_what_it_rests_on_are_standard_output(
 TIED = """\
 Final Answer: A (Confidence: 0.50, Uncertainty: high)
 attention  tied: several answers share the lead, and the one seen first was taken (and 1 more: \
---details)
+mull show agent-kafka)
 spent      2 calls, 200 tokens in and 80 out, cost $0.00040
 """
 AGREED = """\

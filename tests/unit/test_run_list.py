@@ -88,6 +88,7 @@ def test_a_question_stands_below_its_run() -> None:
     assert lines[3].startswith("  Is [red]91[/red] ␛[1m prime? Is")
     assert (len(lines[3]), lines[3][-1]) == (60, "…")
     assert lines[5] == "  turns: bugs-turn-10 to bugs-turn-12"
+    assert shown(60, [session | {"turns": turns[:1]}])[-1] == f"  turns: {turns[0]}"
 
 
 def test_an_id_wider_than_the_terminal_stays_whole() -> None:
