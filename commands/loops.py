@@ -256,7 +256,17 @@ SESSION = Loop(
     command="session",
     further="Its turns are runs of their own: mull show {id}-turn-1, and so on.",
 )
-LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, TURN, RETROFORMER, REFLEXION, TRAINING, BATCH, SESSION)
+LOOPS = (
+    SAMPLING,
+    CRITIQUE,
+    MULTIPATH,
+    TURN,
+    RETROFORMER,
+    REFLEXION,
+    TRAINING,
+    BATCH,
+    SESSION,
+)
 
 
 def loop_of(request: Request) -> Loop:

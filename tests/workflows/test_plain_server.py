@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.testing import WorkflowEnvironment
 
-import connection
+import telemetry
 from activities.language_model.port import TransientModelError
 from connection import DATA_CONVERTER
 from reflection.sampling.result import SelfConsistencyResult
@@ -70,7 +70,7 @@ async def test_a_server_that_can_t_say_holds_up_no_run(
         def items(self) -> None:
             raise ValueError("a type that nobody knows")
 
-    monkeypatch.setattr(connection, "SEARCH_ATTRIBUTES", Broken())
+    monkeypatch.setattr(telemetry, "SEARCH_ATTRIBUTES", Broken())
 
     result = await ask(client, ScriptedModel(["129"] * 5))
 
