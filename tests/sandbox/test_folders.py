@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,11 @@ def test_worker_that_is_killed(temporary: Path, root: Path, worker_is: str) -> N
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"running\n"
-        held = [str(each.readlink()) for each in Path(f"/proc/{worker.pid}/fd").iterdir()]
+        held = []
+        for each in Path(f"/proc/{worker.pid}/fd").iterdir():
+            # Others may be closed meanwhile.
+            with suppress(FileNotFoundError):
+                held.append(str(each.readlink()))
         # Those of other tests are there too.
         own = [each for each in IN_MEMORY.iterdir() if any(str(each) in name for name in held)]
         made = [*temporary.iterdir(), *own]
