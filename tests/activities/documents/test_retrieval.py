@@ -44,7 +44,7 @@ async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> N
         documents.write(f"{number}.txt", f"apple {number} " * 500)
     beats: list[tuple[Any, ...]] = []
     environment = ActivityEnvironment()
-    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=0.1))
+    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=0.02))
     environment.on_heartbeat = lambda *details: beats.append(details)
 
     async def work() -> None:
