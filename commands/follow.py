@@ -66,6 +66,8 @@ UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 SUMMARY_BYTES = 200
 REPLY_COLUMNS = 2_000
 LOOK_SECONDS = 1.0
+# A look at a run takes two queries.
+APART_SECONDS = 2 * LOOK_SECONDS
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.
@@ -195,10 +197,10 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
 class Live:
     """A run while it goes on: its steps as they happen, how long it takes, and what it waits for.
 
-    Queries are billed on Temporal Cloud: a run is queried only once its history has something new,
-    for which the wait is free, and at most once a second. What the server says of a run is free as
-    well. How long it takes stands in the status line of a terminal; elsewhere it is printed where
-    nothing else was for 10 s.
+    Queries are billed on Temporal Cloud: a run is looked at only once its history has something
+    new, for which the wait is free, and with at most a query a second. What the server says of a
+    run is free as well. How long it takes stands in the status line of a terminal; elsewhere it is
+    printed where nothing else was for 10 s.
     """
 
     def __init__(
@@ -206,7 +208,8 @@ class Live:
     ) -> None:
         self._handle, self._loop, self._request = handle, loop, request
         self._console, self._status = console, status
-        self._began = self._spoke = self._asked = self._looked = time.monotonic()
+        self._began = self._spoke = self._asked = time.monotonic()
+        self._looked = self._began - APART_SECONDS
         self._kinds = set[int]()
         self._steps, self._silent = 0, False
         self._waited: Any = None
@@ -230,15 +233,16 @@ class Live:
         """Print what is new, until the run ends."""
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            kinds, self._kinds = self._kinds - WRITTEN, set()
+            kinds = self._kinds - WRITTEN
             spoke = False
             if self._due(kinds) and not ending.done():
+                self._kinds, self._lost, self._looked = set(), self._slow, time.monotonic()
                 seen = await look(self._handle, self._loop)
-                self._lost, self._looked = self._slow, time.monotonic()
                 spoke = not ending.done() and self._show(seen)
             if ending.done():
                 break
-            if self._answer and kinds and not self._silent:
+            if self._answer and SIGNALED in kinds and not self._silent:
+                self._kinds.discard(SIGNALED)
                 self.written = await self._answer.read()
             # A wait for a person may last for weeks: it is said once.
             await self.beat(spoke=spoke or self._waited is not None)
@@ -250,9 +254,10 @@ class Live:
         seen, and a batch's news are its pages': nobody reads their histories.
         """
         lost = self._slow not in {None, self._lost} and (self._slow or "").endswith(terminal.LOST)
-        waited = time.monotonic() - self._looked >= QUIET_SECONDS
+        waited = time.monotonic() - self._looked
         news = bool(kinds - {SIGNALED} if self._answer else kinds)
-        return news or self._silent or lost or (self._loop is BATCH and waited)
+        quiet = self._loop is BATCH and waited >= QUIET_SECONDS
+        return waited >= APART_SECONDS and (news or self._silent or lost or quiet)
 
     def _show(self, seen: Seen | None) -> bool:
         """Print what is new; return whether there was something."""
