@@ -18,6 +18,11 @@ from reflection.request import Record, Request
 # The worker deployment that all of Mull's versions belong to.
 DEPLOYMENT = "mull"
 State = Literal["ok", "warning", "wrong"]
+IN_USE = {
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING: "ramping",
+    WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: "draining",
+}
 
 
 class Check(NamedTuple):
@@ -80,8 +85,7 @@ async def versions_in_use(client: Client, queues: Collection[str]) -> list[Versi
         raise
     used, current = {}, found.routing_config.current_deployment_version.build_id
     for each in found.version_summaries:
-        status = WorkerDeploymentVersionStatus.Name(each.status).rpartition("_")[2].lower()
-        if status in {"current", "ramping", "draining"}:
+        if status := IN_USE.get(each.status):
             about = DescribeWorkerDeploymentVersionRequest(
                 namespace=space, deployment_version=each.deployment_version
             )

@@ -139,7 +139,7 @@ def explain(error: ActivityError) -> str:
     """Say in one line why a call failed for good after its retries, and how often it did."""
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        often = f" ({cause.details[0]} calls)" if cause.details else ""
+        often = f" ({cause.details[0]} calls)" if cause.details and not unreachable(error) else ""
         return f"{cause.type}: {cause.message}{often}"
     return "no reply in time" if isinstance(cause, CallTimedOut) else str(cause or error)
 

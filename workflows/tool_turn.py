@@ -162,7 +162,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             state.replied(reply)
             # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
             line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
-            within = state.confidence is not None and not line.startswith("confidence:")
+            alone = line.startswith("confidence:") and not line.endswith((")", "]", "_"))
+            within = state.confidence is not None and not alone
             if (within or state.reported > request.max_context_tokens) and not workflow.patched(
                 "the end of a reply"
             ):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
@@ -84,7 +85,7 @@ async def bounded(
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
         exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
-        exchange.unreachable = error if _is_unreachable(error) else None
+        exchange.unreachable = error if not exchange.status and _is_unreachable(error) else None
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
@@ -233,8 +234,11 @@ class _Reply:
 def _is_unreachable(error: Exception) -> bool:
     """Tell whether no connection was made: it was refused, or there is no way or no such host."""
     broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
+    # LiteLLM's adapter of aiohttp calls any broken connection one that could not be made.
     return isinstance(error, httpx.ConnectError) and not any(
-        isinstance(cause, broken) for cause in causes(error)
+        isinstance(cause, broken)
+        or (isinstance(cause, ClientOSError) and not isinstance(cause, ClientConnectorError))
+        for cause in causes(error)
     )
 
 

@@ -282,6 +282,7 @@ class Door:
         # When the next call may knock; while one does, when the others may go on without news.
         self._next = float("-inf")
         self._held: float | None = None
+        self._knocker: object = None
         self._let_in = LET_IN_SECONDS
         self._news = asyncio.Event()
 
@@ -297,10 +298,14 @@ class Door:
             while not (knocks := self._knocks(caller, came, most)) and self._wait() > 0:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._news.wait(), self._wait())
+        me = object()
+        if knocks:
+            self._knocker = me
         try:
             yield knocks
         finally:
-            if knocks:
+            # Another may knock by now.
+            if self._knocker is me:
                 self._held = None
                 self._tell()
 
@@ -401,8 +406,7 @@ class PacedModel:
                     if not knocks or door.refusal is None:
                         began = await pace.turn(yields=_is_of_a_batch(), patience=until - began)
                     # It may have been closed while the call stood in line.
-                    if knocks:
-                        SENT.set(door.sent)
+                    SENT.set(door.sent if knocks else lambda: None)
                     if knocks or not self._doors[name].closed:
                         return await self._send(call, name, pace, began)
             except TimeoutError:
@@ -420,14 +424,16 @@ class PacedModel:
             reply = await self._model.complete(call)
         except UnreachableError as error:
             before = self._doors[name]
-            door = self._doors[name] = self._addresses.setdefault(error.address, before)
+            new = Door() if before in self._addresses.values() else before
+            door = self._doors[name] = self._addresses.setdefault(error.address, new)
             if door is not before:
                 # Those that wait there go on to this one.
                 before.answered(began)
             door.refused(error, began)
             raise
         except ModelError as error:
-            self._doors[name].answered(began)
+            if error.answered:
+                self._doors[name].answered(began)
             if isinstance(error, SampleError):
                 pace.replied()
             elif isinstance(error, TransientModelError) and error.status == 429:

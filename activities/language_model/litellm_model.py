@@ -362,6 +362,7 @@ def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: st
         return _unreachable(exchange, route, exchange.unreachable)
     refused = exchange.status if exchange.status >= 400 else None
     failure = read_error(error, prompt, route.secrets(), refused)
+    failure.answered = exchange.status > 0
     if failure.kind == "AuthenticationError" and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
         if named := [name for name in missing if name.endswith("_API_KEY")] or missing:

@@ -144,8 +144,11 @@ class ModelError(Exception):
     """A call failed.
 
     `kind` is the provider's class name, `status` the HTTP status or None, and `retry_after` the
-    seconds that the server asked to wait. `spending` is what the call cost nevertheless.
+    seconds that the server asked to wait. `spending` is what the call cost nevertheless. Where
+    nothing came from the model's address, `answered` is False.
     """
+
+    answered = True
 
     def __init__(
         self,

@@ -52,6 +52,8 @@ class ReflectOnResultRequest(Bounded, Framing):
     """
 
     subject_field = "query"
+    # Each judge reads a draft, which is usually no longer.
+    result_bytes = 20_000
 
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")

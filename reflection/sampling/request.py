@@ -1,6 +1,7 @@
 """The request of a self-consistency run."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Annotated, Literal, Self
 
@@ -62,6 +63,10 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     def most_calls(self) -> Iterator[tuple[str | None, int]]:
         """Yield the models of a run, each with the most calls of it."""
         yield self.model, self.max_responses
+
+    def task_timeout(self) -> timedelta | None:
+        """Return it as for any run; None where each answer may be compared with each other one."""
+        return None if self.answers == "llm" else super().task_timeout()
 
     @property
     def asked_bytes(self) -> int:

@@ -123,7 +123,7 @@ def read_object(text: str, shown: Sequence[str] = ()) -> StepReply:
 
 
 STATED = re.compile(
-    r"(?<![\w \t])[ \t*_]*Confidence:[ \t*_]*(1(?:\.0*)?|0?\.\d+|0)[ \t*_.)\]]*$", re.IGNORECASE
+    r"(?<![\w \t*_])[ \t*_]*Confidence:[ \t*_]*(1(?:\.0*)?|0?\.\d+|0)[ \t*_.)\]]*$", re.IGNORECASE
 )
 
 
@@ -133,7 +133,9 @@ def stated_confidence(text: str) -> tuple[str, float | None]:
     found = STATED.search(text[-200:])
     if found is None:
         return text, None
-    return text[: len(text) - len(found[0])].rstrip(" \t\r\n,;(["), float(found[1])
+    kept = text[: len(text) - len(found[0])]
+    # What led to it within a line goes with it.
+    return kept.rstrip() if kept.endswith("\n") else kept.rstrip(" \t,;(["), float(found[1])
 
 
 class Guidance(Record):

@@ -1,6 +1,7 @@
 """The request of a tool-using turn."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Annotated
 
@@ -102,3 +103,8 @@ class ToolTurnRequest(TurnOptions):
     def most_calls(self) -> Iterator[tuple[str | None, int]]:
         """Yield the models of a run, each with the most calls of it."""
         yield self.model, self.max_steps + self.max_reflections
+
+    def task_timeout(self) -> timedelta | None:
+        """Return it as for any run; None where more tools may be called than the model is."""
+        many = (self.max_tool_calls or 0) > self.max_steps + self.max_reflections
+        return None if many else super().task_timeout()

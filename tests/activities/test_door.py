@@ -2,15 +2,26 @@
 
 import asyncio
 
+import httpx
 import pytest
+from aiohttp import ClientConnectorError, ClientOSError
+from aiohttp.client_reqrep import ConnectionKey
 
+from activities.language_model.exchange import EXCHANGE, Exchange, bounded
 from activities.language_model.layers import PacedModel
-from activities.language_model.port import ModelCall, ModelReply, NotYetError, UnreachableError
+from activities.language_model.port import (
+    ModelCall,
+    ModelReply,
+    NotYetError,
+    PermanentModelError,
+    UnreachableError,
+)
 from tests.activities.scripted_calls import call
 from tests.activities.test_pace import virtually
 from tests.scripted import reply
 
 MOST = 5
+PLACE = ConnectionKey("a", 1, False, False, None, None, None)
 
 
 class Address:
@@ -32,15 +43,28 @@ class Address:
         return reply("fine")
 
 
-async def attempts(model: PacedModel, name: str | None = None) -> tuple[float, str]:
+class Local(Address):
+    """Refuses connections; a call with 99 attempts fails before it is sent."""
+
+    async def complete(self, asked: ModelCall) -> ModelReply:
+        if asked.max_attempts != 99:
+            return await super().complete(asked)
+        error = PermanentModelError("no such form")
+        error.answered = False
+        raise error
+
+
+async def attempts(
+    model: PacedModel, name: str | None = None, most: int = MOST
+) -> tuple[float, str]:
     """Make a call as Temporal would, and return when it ended, and how."""
     while True:
         try:
-            said = (await model.complete(call(model=name, max_attempts=MOST))).text
+            said = (await model.complete(call(model=name, max_attempts=most))).text
         except NotYetError as error:
             await asyncio.sleep(error.retry_after or 0)
             continue
-        except UnreachableError as error:
+        except (UnreachableError, PermanentModelError) as error:
             said = str(error)
         return asyncio.get_running_loop().time(), said
 
@@ -100,6 +124,59 @@ def test_a_slow_refusal_lets_few_in() -> None:
 
     assert len(ended) == 5
     assert len(address.refused) <= 4 * MOST
+
+
+def test_what_was_never_sent_opens_no_door() -> None:
+    """A call that fails before it is sent tells nothing of the address, and the count goes on."""
+
+    async def work() -> tuple[list[tuple[float, str]], int]:
+        address = Local(opens=float("inf"), hangs=0.5)
+        model = PacedModel(address)
+        with pytest.raises(UnreachableError):
+            await model.complete(call(max_attempts=1))
+        local = [asyncio.create_task(attempts(model, most=99)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(120):
+            ended = await asyncio.gather(*(attempts(model) for _ in range(20)))
+        assert [(await one)[1] for one in local] == ["no such form"] * 3
+        return ended, len(address.refused)
+
+    ended, refused = virtually(work())
+
+    assert refused <= MOST
+    assert {said for _, said in ended} == {"5 connections failed: nothing listens at a:1"}
+
+
+def broken(system: OSError) -> httpx.ConnectError:
+    """Return what LiteLLM's adapter makes of an error of aiohttp."""
+    error = httpx.ConnectError(str(system))
+    error.__cause__ = system
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "unreachable"),
+    [
+        (ClientConnectorError(PLACE, OSError(111, "refused")), True),
+        (ClientOSError(32, "Broken pipe"), False),
+        (ClientOSError(110, "Connection timed out"), False),
+    ],
+)
+async def test_a_connection_that_was_made_is_no_closed_door(
+    error: OSError, unreachable: bool
+) -> None:
+    """One that breaks later may have carried a call that is paid for."""
+
+    async def send(_: httpx.Request) -> httpx.Response:
+        raise broken(error)
+
+    exchange = Exchange()
+    token = EXCHANGE.set(exchange)
+    with pytest.raises(httpx.ConnectError):
+        await bounded(httpx.Request("POST", "http://a:1/v1", content=b"{}"), send)
+    EXCHANGE.reset(token)
+
+    assert (exchange.unreachable is not None) is unreachable
 
 
 def test_a_cancelled_knock_leaves_the_door_to_another() -> None:

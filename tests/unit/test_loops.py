@@ -474,10 +474,13 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     [
         (SelfConsistencyRequest(question="Is 91 prime?"), 5),
         (SelfConsistencyRequest(question="x" * 60_000, max_responses=100), None),
+        (SelfConsistencyRequest(question="Why?", answers="llm"), None),
         (ReflectOnResultRequest(query="A note"), 5),
+        (ReflectOnResultRequest(query="A note", judges=tuple("abcde"), max_revisions=10), None),
         (MultiPathRequest(prompt="A note"), 5),
         (ToolTurnRequest(message="Hello"), 5),
         (ToolTurnRequest(message="Hello", max_steps=30), None),
+        (ToolTurnRequest(message="Hello", max_tool_calls=100), None),
         (SessionRequest(), None),
     ],
 )

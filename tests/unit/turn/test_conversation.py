@@ -86,6 +86,8 @@ def test_arguments_in_an_object_are_read_as_those_of_a_call(arguments: str) -> N
         ("It is 42, confidence: 0.3.", "It is 42", 0.3),
         ("It is 42 (Confidence: 0.3).", "It is 42", 0.3),
         ("It is 42. _Confidence: 0.3_", "It is 42.", 0.3),
+        ("SELECT 1;\nConfidence: 0.9", "SELECT 1;", 0.9),
+        ("It is 42 **Confidence: 0.9**", "It is 42 **Confidence: 0.9**", None),
         ("Overconfidence: 0.3", "Overconfidence: 0.3", None),
         ("Confidence: 0.3 is low.", "Confidence: 0.3 is low.", None),
     ],
