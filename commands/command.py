@@ -110,8 +110,8 @@ def read_secrets() -> None:
     What the environment has already stays, unless it is empty. What can't be read ends the process.
     """
     drop_empty_variables()
-    folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
-    if "MULL_SECRETS" not in os.environ and not os.path.exists(folder):  # noqa: PTH110 - never raises
+    path = folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
+    if "MULL_SECRETS" not in os.environ and not os.path.isdir(folder):  # noqa: PTH112 - never raises
         return
     try:
         for path in folder.iterdir():
@@ -119,7 +119,7 @@ def read_secrets() -> None:
                 os.environ.setdefault(path.name, path.read_text("utf-8").strip())
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        tell(f"Error: MULL_SECRETS: {getattr(error, 'filename', None) or folder}: {said}.")
+        tell(f"Error: MULL_SECRETS: {getattr(error, 'filename', None) or path}: {said}.")
         raise SystemExit(Exit.USAGE) from None
     drop_empty_variables()
 

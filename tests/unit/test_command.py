@@ -450,6 +450,18 @@ def test_secrets_that_can_t_be_read_are_one_line(
     told = capsys.readouterr().err
     assert told.startswith(f"Error: MULL_SECRETS: {tmp_path}/secrets")
     assert told.endswith(f"{said}.\n")
+    assert ("A_KEY" in told) == ("UTF-8" in said)
+
+
+def test_a_secret_that_has_the_folder_s_name_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker mounts a secret named `mull` as a file there."""
+    (tmp_path / "mull").write_text("key")
+    monkeypatch.delenv("MULL_SECRETS", raising=False)
+    monkeypatch.setattr(command, "MOUNTED", str(tmp_path / "mull"))
+
+    command.read_secrets()
 
 
 @pytest.mark.parametrize(

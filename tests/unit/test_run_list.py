@@ -1,5 +1,7 @@
 """The list of runs, as the terminal shows it."""
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from commands.command import new_id
 from commands.loops import status_words
-from commands.runs import SHOWN, runs_table
+from commands.runs import MOST_READ, SHOWN, _row, runs_table
 from tests.unit.sheets import console, written
 
 AGENT = "agent-write-a-function-that-add-7f3a91c2"
@@ -89,6 +91,28 @@ def test_a_question_stands_below_its_run() -> None:
     assert (len(lines[3]), lines[3][-1]) == (60, "…")
     assert lines[5] == "  turns: bugs-turn-10 to bugs-turn-12"
     assert shown(60, [session | {"turns": turns[:1]}])[-1] == f"  turns: {turns[0]}"
+    many = [f"bugs-turn-{number}" for number in range(50, 50 - MOST_READ, -1)]
+    assert shown(60, [session | {"turns": many}])[-1].startswith("  newest turns: bugs-turn-")
+
+
+async def test_a_text_that_can_t_be_read_leaves_its_row() -> None:
+    """Whoever lists runs may lack the codec that another client had."""
+
+    async def memo_value(*_: object, **__: object) -> str:
+        raise KeyError("Unknown payload encoding my/codec")
+
+    run: Any = SimpleNamespace(
+        id=ASK,
+        run_id="1",
+        workflow_type="SelfConsistencyWorkflow",
+        status=WorkflowExecutionStatus.COMPLETED,
+        start_time=datetime(2026, 3, 1, tzinfo=UTC),
+        typed_search_attributes=(),
+        memo_value=memo_value,
+    )
+    client: Any = SimpleNamespace(data_converter=SimpleNamespace(payload_codec=None))
+
+    assert (await _row(client, run, newest=True))["asked"] is None
 
 
 def test_an_id_wider_than_the_terminal_stays_whole() -> None:
