@@ -411,6 +411,7 @@ def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name).write_text(text)
     (tmp_path / "..data").mkdir()
     given = {name: value for name, value in os.environ.items() if value}
+    given.pop("OPENAI_API_KEY", None)
     before = {**given, "MULL_SECRETS": str(tmp_path), "TEMPORAL_API_KEY": "stated"}
     monkeypatch.setattr(os, "environ", dict(before))
 
