@@ -59,6 +59,7 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
     assert "mull watch interrupted" in said
     assert "Traceback" not in said
     assert cli("cancel", "interrupted").returncode == 0
+    assert cli("watch", "interrupted").returncode == 5
     shown = cli("show", "interrupted")
     assert (shown.returncode, shown.stdout) == (5, "")
     assert "The run was cancelled." in shown.stderr
