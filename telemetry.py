@@ -10,7 +10,8 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from hashlib import blake2b
@@ -21,8 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    ResetStickyTaskQueueRequest,
+)
 from temporalio.common import MetricMeter, RawValue, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
     from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
 TRACER = "mull"
+FREED_SECONDS = 10.0
 
 SPAN_RUN = "invoke_workflow {type}"
 SPAN_WAVE = "mull.wave"
@@ -178,17 +185,58 @@ failed_in: ContextVar[SpanContext | None] = ContextVar("failed_in", default=None
 """The span in which the activity under way failed, for what is logged once that has ended."""
 
 
-class FailureCounter(Interceptor):
-    """Counts the failed attempts of activities by the type of their error."""
+class Attempts(Interceptor):
+    """Counts failed attempts of activities, and spares runs the wait for a worker that is dead."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._freed = client, dict[str, float]()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
-        """Return the part that sees one activity."""
-        return _FailureCounter(next)
+        """Return the part that sees one attempt."""
+        return _Attempt(next, self.free)
+
+    async def free(self) -> None:
+        """Let any worker take the next task of this call's run, and of its parent.
+
+        The server offers it first to the worker that had the run last. Where the last attempt timed
+        out, since that one is dead or cut off, nobody would take it there. Raises RPCError.
+        """
+        info, service = activity.info(), self._client.workflow_service
+        namespace, run_id = self._client.namespace, info.workflow_run_id or ""
+        run = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=run_id)
+        seen = await service.describe_workflow_execution(
+            DescribeWorkflowExecutionRequest(namespace=namespace, execution=run)
+        )
+        if not any(
+            one.last_failure.HasField("timeout_failure_info")
+            for one in seen.pending_activities
+            if one.activity_id == info.activity_id
+        ):
+            return
+        now = time.monotonic()
+        # A parent of many runs is freed once, or it would be replayed for each of them.
+        self._freed = {one: at for one, at in self._freed.items() if now < at + FREED_SECONDS}
+        for each in (run, seen.workflow_execution_info.parent_execution):
+            if each.run_id and each.run_id not in self._freed:
+                self._freed[each.run_id] = now
+                await service.reset_sticky_task_queue(
+                    ResetStickyTaskQueueRequest(namespace=namespace, execution=each)
+                )
 
 
-class _FailureCounter(ActivityInboundInterceptor):
+class _Attempt(ActivityInboundInterceptor):
+    def __init__(
+        self, inner: ActivityInboundInterceptor, free: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(inner)
+        self._free = free
+
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
-        """Count a failure; an attempt that is cancelled is none."""
+        """Free the run before a call is made again; count a failure, but no cancellation."""
+        if activity.info().attempt > 1:
+            # Without the server's answer the run only waits.
+            with suppress(RPCError):
+                await self._free()
         try:
             return await super().execute_activity(call)
         except Exception as error:

@@ -180,7 +180,6 @@ def build(
     if "train" in queues and trains is not None:
         served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
     shared: dict[str, Any] = {
-        "interceptors": [telemetry.FailureCounter()],
         # By itself the SDK would read and hash every module.
         **({"deployment_config": deployment(build_id)} if build_id else {"build_id": UNVERSIONED}),
     }
@@ -189,6 +188,7 @@ def build(
             client,
             task_queue=NAMES[queue],
             graceful_shutdown_timeout=timedelta(seconds=GRACE[queue]),
+            interceptors=[telemetry.Attempts(client), *options.pop("interceptors", ())],
             **(shared | options),
         )
         for queue, options in served.items()
@@ -224,7 +224,7 @@ def _runs(
             shared.remember_reflection,
             *([] if webhook is None else [webhook.send_notice]),
         ],
-        "interceptors": [Inbound(), telemetry.FailureCounter()],
+        "interceptors": [Inbound()],
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
         "workflow_runner": MovingRunner(MOVING) if build_id else UnsandboxedWorkflowRunner(),
@@ -265,7 +265,7 @@ def _model_calls(
             Examination(answering_checks, partial(call_checks, model)).examine,
             *searched,
         ],
-        "interceptors": [telemetry.FailureCounter(), telemetry.CallSpans()],
+        "interceptors": [telemetry.CallSpans()],
         "max_task_queue_activities_per_second": calls_per_second,
     }
 

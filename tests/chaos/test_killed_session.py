@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateStage
 from temporalio.common import WorkflowIDConflictPolicy
 
@@ -47,8 +48,18 @@ async def send(client: Client, session: str, message: str) -> Any:
     )
 
 
+async def tasks_lost(client: Client, workflow_id: str, run_id: str) -> int:
+    """Count the workflow tasks that nobody took, since they were offered to a dead worker."""
+    run = client.get_workflow_handle(workflow_id, run_id=run_id)
+    kinds = [event.event_type async for event in run.fetch_history_events()]
+    return kinds.count(EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT)
+
+
 async def test_a_killed_worker_loses_no_message(client: Client, tmp_path: Path) -> None:
-    """Each is answered once and in order, also in a new history; only a hung call is paid twice."""
+    """Each is answered once and in order, also in a new history; only a hung call is paid twice.
+
+    No task waits for the dead worker: neither the turn's after its call, nor then the session's.
+    """
     session, model = f"session-{uuid.uuid4().hex}", Model()
     with ScriptedEndpoint([model] * 20) as endpoint:
         async with working(endpoint, tmp_path / "traces") as start:
@@ -66,6 +77,7 @@ async def test_a_killed_worker_loses_no_message(client: Client, tmp_path: Path) 
             again = await asyncio.wait_for((await send(client, session, "b")).result(), 60)
 
     found = await assert_whole(client, session, tmp_path / "traces")
+    assert [await tasks_lost(client, one.workflow_id, one.run_id) for one in found] == [0] * 5
     assert [len(one.children) for one in found if one.workflow_id == session] == [2, 1]
     answers = [(one["number"], one["answer"]) for one in (first, second, third, again)]
     assert answers == [(1, "re a"), (2, "re b"), (3, "re c"), (2, "re b")]
