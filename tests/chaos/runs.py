@@ -150,8 +150,10 @@ async def persistent(call: Callable[[], Awaitable[Value]]) -> Value:
     while True:
         try:
             return await call()
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            pass
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            # The SDK raises this also where the caller itself is cancelled.
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise asyncio.CancelledError from error
         except RPCError as error:
             if error.status in {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND}:
                 raise
