@@ -22,13 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
 from temporalio import activity
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import (
-    DescribeWorkflowExecutionRequest,
-    ResetStickyTaskQueueRequest,
-)
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.common import MetricMeter, RawValue, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
@@ -193,7 +189,9 @@ class Attempts(Interceptor):
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """Return the part that sees one attempt."""
-        return _Attempt(next, self.free)
+        attempt = _Attempt(next)
+        attempt.free = self.free
+        return attempt
 
     async def free(self) -> None:
         """Let any worker take the next task of this call's run, and of its parent.
@@ -201,42 +199,30 @@ class Attempts(Interceptor):
         The server offers it first to the worker that had the run last. Where the last attempt timed
         out, since that one is dead or cut off, nobody would take it there. Raises RPCError.
         """
-        info, service = activity.info(), self._client.workflow_service
-        namespace, run_id = self._client.namespace, info.workflow_run_id or ""
-        run = WorkflowExecution(workflow_id=info.workflow_id or "", run_id=run_id)
-        seen = await service.describe_workflow_execution(
-            DescribeWorkflowExecutionRequest(namespace=namespace, execution=run)
-        )
-        if not any(
-            one.last_failure.HasField("timeout_failure_info")
-            for one in seen.pending_activities
-            if one.activity_id == info.activity_id
-        ):
+        info, client = activity.info(), self._client
+        run = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+        seen = (await run.describe()).raw_description
+        mine = [one for one in seen.pending_activities if one.activity_id == info.activity_id]
+        if not any(one.last_failure.HasField("timeout_failure_info") for one in mine):
             return
-        now = time.monotonic()
+        now, about = time.monotonic(), seen.workflow_execution_info
         # A parent of many runs is freed once, or it would be replayed for each of them.
         self._freed = {one: at for one, at in self._freed.items() if now < at + FREED_SECONDS}
-        for each in (run, seen.workflow_execution_info.parent_execution):
+        for each in (about.execution, about.parent_execution):
             if each.run_id and each.run_id not in self._freed:
                 self._freed[each.run_id] = now
-                await service.reset_sticky_task_queue(
-                    ResetStickyTaskQueueRequest(namespace=namespace, execution=each)
-                )
+                request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=each)
+                await client.workflow_service.reset_sticky_task_queue(request)
 
 
 class _Attempt(ActivityInboundInterceptor):
-    def __init__(
-        self, inner: ActivityInboundInterceptor, free: Callable[[], Awaitable[None]]
-    ) -> None:
-        super().__init__(inner)
-        self._free = free
+    free: Callable[[], Awaitable[None]]
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         """Free the run before a call is made again; count a failure, but no cancellation."""
         if activity.info().attempt > 1:
-            # Without the server's answer the run only waits.
             with suppress(RPCError):
-                await self._free()
+                await self.free()
         try:
             return await super().execute_activity(call)
         except Exception as error:
@@ -251,7 +237,7 @@ def captures_content(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
 
 
-# The ids of the next spans that are made in this context; where it is not set, they are random.
+# The ids of the next spans that are made in this context; without them they are random.
 SPAN_IDS: ContextVar[Iterator[int] | None] = ContextVar("span_ids", default=None)
 
 
@@ -397,9 +383,8 @@ REMEMBER_SECONDS = 60.0
 async def search_attributes(client: Client) -> dict[str, str]:
     """List the registered search attributes with their types, such as Keyword. Raises RPCError."""
     request = ListSearchAttributesRequest(namespace=client.namespace)
-    answer = await client.operator_service.list_search_attributes(request)
-    found = answer.custom_attributes.items()
-    return {name: _VALUE_TYPES.get(number, "") for name, number in found}
+    found = (await client.operator_service.list_search_attributes(request)).custom_attributes
+    return {name: _VALUE_TYPES.get(number, "") for name, number in found.items()}
 
 
 def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
@@ -432,9 +417,7 @@ class ServerActivities:
     def __init__(
         self, client: Client, calibration: str | None = None, *, webhook: bool = False
     ) -> None:
-        self._client = client
-        self._webhook = webhook
-        self._folder = calibration
+        self._client, self._webhook, self._folder = client, webhook, calibration
         if calibration and next(calibration_maps(calibration), None) is None:
             activity.logger.warning("there is no calibration map in %s", calibration)
         self._asked_at = float("-inf")
