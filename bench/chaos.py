@@ -25,8 +25,8 @@ from tests.chaos.stage import Stage
 from tests.scripted_endpoint import Body, Scripted, failing
 
 FAKETIME = Path(f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketime.so.1")
-# Programs that are a worker: as users start it, and of a version that takes another step in runs that
-# it has not begun itself. One that it began with that step could not go on elsewhere.
+# Programs that are a worker: as users start it, and of a version that takes another step in runs
+# that it has not begun itself. One that it began with that step could not go on elsewhere.
 FROM_NOTHING = "import os, sys\nos.execv(sys.executable, [sys.executable, 'worker.py'])"
 OTHER_VERSION = """
 import asyncio
