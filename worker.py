@@ -321,6 +321,8 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
     default = os.environ.get("MULL_MODEL")
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
+    if models.MODELS not in os.environ and "llm" in options.queues:
+        logger.info("%s is not set: requests may name any model", models.MODELS)
     # What imports make stays for good: to search it for garbage would take a quarter of their time.
     gc.disable()
     client = await connect(only_code=set(options.queues) == {"code"})

@@ -23,7 +23,18 @@ from pydantic_core import to_json
 from reflection.text import cut_encoded, cut_with_note, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+NO_ADDRESS = "an address (://) can't be part of a model's name: it is set where the worker runs"
+
+
+def model_name(name: str) -> str:
+    """Return a model's name. Raises ValueError for an address, where a prompt would be sent."""
+    if "://" in name:
+        raise ValueError(NO_ADDRESS)
+    return name
+
+
+_NAME = StringConstraints(strip_whitespace=True, min_length=1, max_length=200)
+ModelName = Annotated[str, _NAME, AfterValidator(model_name)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 

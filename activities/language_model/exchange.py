@@ -1,10 +1,11 @@
 """The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
 
+import asyncio
 import json
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,15 +41,24 @@ class Exchange:
     """What one call sent and got so far; `failed` says in words why nothing usable came.
 
     With `on_text` the reply is asked for in events, and the text so far is told as it grows.
-    `unreachable` is the error by which no connection was made.
+    `unreachable` is the error by which no connection was made. `stray` tells what would lead a
+    request to another provider, and `refused` for what one was not sent.
     """
 
     on_text: OnText | None = None
+    stray: Callable[[httpx.Request], str] = lambda _: ""
+    refused: str = ""
     address: str = ""
     status: int = 0
     body: bytes = b""
     failed: str = ""
     unreachable: Exception | None = None
+
+    def begin(self, request: httpx.Request) -> None:
+        """Raise an error if nothing is to be sent: some of LiteLLM's clients try again at once."""
+        self.refused = self.stray(request)
+        if self.unreachable or self.refused:
+            raise self.unreachable or ValueError(self.refused)
 
     def tell(self, line: str) -> str:
         """Say what came, with a provider's own words for an error status."""
@@ -71,10 +81,8 @@ async def bounded(
     Raises ValueError for a redirect, a coding that was not asked for, and too large a reply.
     """
     exchange = EXCHANGE.get() or Exchange()
+    exchange.begin(request)
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))
-    if exchange.unreachable is not None:
-        # Some of LiteLLM's clients try again at once.
-        raise exchange.unreachable
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
     SENT.get()()
     asked = streamed(request) if exchange.on_text else None
@@ -253,27 +261,38 @@ def _why(error: Exception) -> str:
     return "the reply is incomplete, or is not HTTP"
 
 
-async def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
-    """Yield what comes, unpacked, and at most one byte more than is read."""
-    status, coding = response.status_code, response.headers.get("Content-Encoding", "").lower()
-    if 300 <= status < 400:
-        host = ""
-        with suppress(httpx.InvalidURL):
-            host = httpx.URL(response.headers.get("Location", "")).host
+def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
+    """Read what comes, unless it is a redirect."""
+    if 300 <= response.status_code < 400:
+        to = re.match(r"\w+://(?:[^/@]*@)?([\w.-]+)", response.headers.get("Location", ""))
+        answered = f"answered {response.status_code}, a redirect{f' to {to[1]}' if to else ''}"
         line = "and redirects are not followed: set the address that answers itself"
-        raise ValueError(f"answered {status}, a redirect{f' to {host}' if host else ''}, {line}")
+        raise ValueError(f"{answered}, {line}")
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
+    return pieces(response.stream, response.headers, most)
+
+
+async def pieces(
+    body: AsyncIterable[bytes], headers: Mapping[str, str], most: int, until: float | None = None
+) -> AsyncIterator[bytes]:
+    """Yield what comes, unpacked, and at most one byte more than is read.
+
+    Raises ValueError for a coding that was not asked for, zlib.error, and TimeoutError after
+    `until`, by the clock of the event loop.
+    """
+    room, coding = most + 1, headers.get("Content-Encoding", "").lower()
     if coding not in (*CODINGS, "identity", ""):
         raise ValueError(f"answered in the coding {coding[:20]!r}, which was not asked for")
-    room = most + 1
     # 32 more than the largest window: a header of gzip or of zlib, whichever came.
     decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
-    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
-    async for chunk in response.stream:
+    chunks = aiter(body)
+    while room:
+        async with asyncio.timeout_at(until):
+            if (chunk := await anext(chunks, None)) is None:
+                return
         piece = decoder.decompress(chunk, room) if decoder else chunk[:room]
         room -= len(piece)
         yield piece
-        if not room:
-            return
 
 
 def _usable(body: bytes, status: int) -> bytes:

@@ -8,10 +8,11 @@ ModelError                     a call failed
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
@@ -25,6 +26,16 @@ from reflection.turn.budget import Effort
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
+# Patterns of the names of models that requests may name, with commas between them.
+MODELS = "MULL_MODELS"
+
+
+def may_name(model: str, environment: Mapping[str, str]) -> bool:
+    """Tell whether requests may name a model: by MULL_MODELS, or as it is the worker's own."""
+    own = (environment.get("MULL_MODEL"), environment.get("MULL_JUDGE_MODEL"))
+    patterns = environment.get(MODELS, "*").split(",")
+    return model in own or any(fnmatchcase(model, pattern.strip()) for pattern in patterns)
+
 
 # Replies that say nothing, and may say something the next time: they are asked for so often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})

@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import re
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
@@ -22,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
+from activities.language_model.exchange import CODINGS, pieces
 from activities.tools.port import ToolError
 from reflection.request import Frozen, Record
 from reflection.text import cut_with_note, tally_words, terminal_safe
@@ -31,7 +33,8 @@ from reflection.turn.tools import Tool
 MOST_LISTED = 1_000
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
-RECEIVED_BYTES = 64_000_000
+# Of one reply over HTTP: of its bytes a worker holds a few copies, and any call's time is shorter.
+RECEIVED_BYTES, REPLY_SECONDS = 16_000_000, TOOL_SECONDS + 1
 CONNECT_SECONDS = 10.0
 LIST_SECONDS = 15.0
 START_SECONDS = 30.0
@@ -49,7 +52,8 @@ ServerName = Annotated[
 T = TypeVar("T")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 # What a server writes that is not of the protocol is its own concern.
-logging.getLogger("mcp").setLevel(logging.CRITICAL)
+for logger in ("mcp", "client"):
+    logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
 class Trust(Frozen):
@@ -118,6 +122,49 @@ def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer
 
     known = ServersFile.model_validate_json(VARIABLE.sub(value, file.decode())).servers
     return [McpServer(name, settings) for name, settings in known.items() if not settings.disabled]
+
+
+class BoundedClient(httpx2.AsyncClient):
+    """A client whose every reply is bounded: its bytes, once they are unpacked, and its time."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, whose reply is read as a stream; where none comes in time it is a 504."""
+        if request.method == "GET":
+            # A stream of what a server says unasked, or one that goes on with a reply, for ever.
+            return httpx2.Response(405, request=request)
+        request.headers["Accept-Encoding"] = ", ".join(CODINGS)
+        until = asyncio.get_running_loop().time() + REPLY_SECONDS
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                reply = await super().send(request, **options)
+            reply.stream = BoundedStream(reply, until)
+            reply.headers.pop("Content-Encoding", None)
+            return reply
+        return httpx2.Response(504, request=request)
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """The body of a reply, unpacked. Raises StreamError where it is too much, or takes too long."""
+
+    def __init__(self, reply: httpx2.Response, until: float) -> None:
+        assert isinstance(reply.stream, httpx2.AsyncByteStream)  # noqa: S101 - of an async client
+        self._stream = reply.stream
+        self._pieces = pieces(self._stream, reply.headers.copy(), RECEIVED_BYTES, until)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield what comes, until it ends or is too much."""
+        room, most = RECEIVED_BYTES, f"{RECEIVED_BYTES:,} bytes"
+        with suppress(TimeoutError, ValueError, zlib.error):
+            async for piece in self._pieces:
+                room -= len(piece)
+                yield piece
+            if room >= 0:
+                return
+        raise httpx2.StreamError(f"it is larger than {most}, takes too long or can't be unpacked")
+
+    async def aclose(self) -> None:
+        """Close what it comes from."""
+        await self._stream.aclose()
 
 
 class McpServer:
@@ -282,10 +329,9 @@ class Connection:
             async with stdio_client(program) as (self._received, sent):
                 yield self._received, sent
             return
-        # The call's own time-out is shorter.
-        limits = httpx2.Timeout(CONNECT_SECONDS, read=2 * TOOL_SECONDS)
+        limits = httpx2.Timeout(CONNECT_SECONDS, read=REPLY_SECONDS)
         async with (
-            httpx2.AsyncClient(headers=settings.headers, timeout=limits) as client,
+            BoundedClient(headers=settings.headers, timeout=limits) as client,
             streamable_http_client(
                 settings.url or "", http_client=client, max_sse_event_size=RECEIVED_BYTES
             ) as streams,

@@ -393,14 +393,36 @@ async def test_no_model_at_all_says_where_to_set_one(build: Build) -> None:
     assert raised.value.kind == "NoModel"
 
 
-async def test_a_model_of_one_s_own_without_an_address_is_not_asked_of_openai(
+async def test_a_model_that_is_not_listed_is_not_called(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LiteLLM takes OpenAI's address where that of vLLM is missing: prompts would leave."""
-    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
+    """MULL_MODELS says what calls may name; the worker's own models may be named too."""
+    monkeypatch.setenv("MULL_MODELS", "house/*")
+    monkeypatch.setenv("MULL_MODEL", NAME)
+    monkeypatch.setenv("MULL_JUDGE_MODEL", "openai/judge")
+    with ScriptedEndpoint(["fine"] * 3) as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        model = build(NAME, redirect(server))
+        for name in (None, NAME, "openai/judge"):
+            await model.complete(call(model=name))
+        with pytest.raises(PermanentModelError) as raised:
+            await model.complete(call(model="openai/gpt-4o"))
 
-    with pytest.raises(PermanentModelError, match="set HOSTED_VLLM_API_BASE where this worker"):
-        await build("hosted_vllm/first").complete(call())
+    line = "MULL_MODELS, where this worker runs, does not let requests name openai/gpt-4o"
+    assert (str(raised.value), raised.value.kind) == (line, "ModelNotAllowed")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_a_name_with_an_address_is_not_called(build: Build, *, asked: bool) -> None:
+    """Neither by a call that reached the worker, nor by the worker's own setting."""
+    with ScriptedEndpoint([]) as server:
+        name = f"oobabooga/{server.url}"
+        model = build(None if asked else name)
+        with pytest.raises(PermanentModelError, match="address"):
+            await model.complete(call(model=name if asked else None))
+
+    assert server.requests == []
 
 
 async def test_litellm_is_asked_once_what_a_model_takes(
