@@ -153,12 +153,13 @@ def test_the_first_process_of_every_worker_reaps_orphans() -> None:
     """It is an init, in each image of a worker, and neither Compose nor Kubernetes replaces it."""
     entries = re.findall(r'^ENTRYPOINT \[(.*"mull-worker".*)\]$', DOCKERFILE, re.MULTILINE)
     services = documents(COMPOSE)[0]["services"]
+    workers = [services[name] for name in ("workflows", "llm", "code", "tools")]
     pods = [path.read_text("utf-8") for path in WORKERS.glob("*.yaml")]
 
     assert len(entries) == 4
     assert all(entry.startswith('"tini", "--", "mull-worker"') for entry in entries)
     assert re.search(r"^RUN .*apt-get install .*\btini\b", DOCKERFILE, re.MULTILINE)
-    assert not [one for one in ("workflows", "llm", "code", "tools") if "entrypoint" in services[one]]
+    assert not [one for one in workers if "entrypoint" in one]
     assert not [text for text in pods if re.search(r"^\s*(- )?command:", text, re.MULTILINE)]
 
 
