@@ -357,10 +357,7 @@ class Workers:
 
 
 async def send_ended(exporters: Sequence[SpanExporter]) -> None:
-    """Send, for ever, the spans of ended executions that may lack some; ids are the same again.
-
-    Each look is at those that ended after the ones of the look before, so that none is seen twice.
-    """
+    """Send, for ever, the spans of ended executions that may lack some; ids are the same again."""
     client = await connect(quiet=True)
     rebuilder, workers = Rebuilder(client, None), Workers()
     types = ", ".join(f"'{kind.__name__}'" for kind in [*WORKFLOWS, *HELPERS])
