@@ -9,7 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Self, get_args
+from uuid import uuid4
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -311,6 +313,8 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
         return await Client.connect(
             **config,
             data_converter=converter,
+            # In a container that starts again, the host's name and the process's id are the same.
+            identity=f"{os.getpid()}@{gethostname()}@{uuid4().hex[:8]}",
             plugins=[OpenTelemetryPlugin()],
             runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
         )

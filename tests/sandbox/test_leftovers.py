@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.backend import SandboxProcess, Slot
+from activities.sandbox.port import Program
+from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
+from reflection.multipath.request import Limits
 from tests.sandbox import backends, workers
 from tests.sandbox.canaries import (
     Stopwatch,
@@ -158,6 +162,42 @@ async def test_run_cancelled_early(
     assert orphans() == set()
     # What was open before may be closed meanwhile: a socket of an earlier test, for one.
     assert open_descriptors() - before == set()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_cancelled_at_every_early_moment(
+    backend: str, root: Path, tmp_path: Path, orphans: Callable[[], set[int]]
+) -> None:
+    """A worker that adopts no orphans leaves none to process 1, not as a zombie either."""
+    program = [sys.executable, str(root / "tests/sandbox/workers.py"), "cancelled", backend, "80"]
+    environment = _environment(root, tmp_path)
+
+    done = subprocess.run(program, env=environment, capture_output=True, timeout=200, check=False)
+    left = orphans()
+    _reap(list(left))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"[]\n", b"")
+    assert left == set()
+
+
+async def test_hello_of_a_run_that_is_over() -> None:
+    """It is not answered: the number of the closed lifeline may be another file's by then."""
+    program, limits = Program(code=workers.ENDLESS), Limits()
+    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
+    async with backends.Unconfined().prepare(slot) as launch:
+        process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+        lifeline, (read, write) = process._lifeline, os.pipe()
+        process.release()
+        os.dup2(write, lifeline)
+
+        process._read_status(b"hello\n")
+        for each in (write, lifeline):
+            os.close(each)
+        await process.exited
+
+        assert os.read(read, 1) == b""
+        os.close(read)
+        process.close()
 
 
 async def test_killed_first_process(

@@ -102,6 +102,24 @@ async def test_one_stage_at_a_time(tmp_path: Path) -> None:
     assert len(await asyncio.gather(*runs)) == 2
 
 
+async def test_a_kept_pair_that_can_t_be_read_is_named(tmp_path: Path) -> None:
+    """The buffer is refused for good, with the file's name in one line."""
+    activities, [pair] = TrainingActivities(tmp_path), rated_pairs(1, 0)
+    await ActivityEnvironment().run(
+        activities.keep_pair, PairTask(run=RUN, execution="e", pair=pair)
+    )
+    [kept] = run_folder(tmp_path, RUN).rglob("*.json")
+    kept.write_text("cut")
+
+    with pytest.raises(ApplicationError, match=f"{kept} can't be read") as error:
+        await ActivityEnvironment().run(
+            activities.assemble_buffer, BufferTask(run=RUN, execution="e", pairing="ordered")
+        )
+
+    assert error.value.non_retryable
+    assert "\n" not in error.value.message
+
+
 async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
     """Pairs that come twice and in any order make one file, with where each pair comes from."""
     pairs = rated_pairs(5, 0)

@@ -1,13 +1,15 @@
 """Stages in processes that are killed, whose checkpoints are damaged, and whose disk is full."""
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
-from activities.training.artifacts import run_folder
+from activities.training.artifacts import run_folder, write_manifest
 from tests.training import stages
+from tests.training.serving import Trap
 from tests.training.stages import RUN, artifacts, lines, outcome, start, task, weights
 
 
@@ -101,6 +103,23 @@ def test_damaged_checkpoint_is_passed_over(base: Path, rewarded: Path, tmp_path:
     assert done["resumed_at"] == [before]
     assert f"Checkpoint {newest} was damaged or not finished: it was not used." in done["warnings"]
     assert weights(root, "reward_model") == weights(rewarded, "reward_model")
+
+
+def test_checkpoint_that_is_a_trap_is_refused(base: Path, tmp_path: Path) -> None:
+    """A file that was replaced, with its manifest, is not run: one line names its folder."""
+    root = artifacts(tmp_path / "root", base)
+    lines(start(root, task()), lambda line: line["step"] == 8)
+    part = run_folder(root, RUN) / "reward_model.part"
+    for manifest in part.glob("*/manifest.json"):
+        (manifest.parent / "optimizer.pt").write_bytes(pickle.dumps(Trap(tmp_path / "trap")))
+        write_manifest(manifest.parent)
+
+    error = outcome(root, task())["error"]
+
+    assert f"{part}/checkpoint-" in error["message"]
+    assert "can't be unpickled: remove that folder" in error["message"]
+    assert error["permanent"]
+    assert not (tmp_path / "trap").exists()
 
 
 def test_full_disk_is_one_clear_line(base: Path, tmp_path: Path) -> None:
