@@ -207,13 +207,16 @@ REFLEXION = Loop(
     sheet=acted.sheet,
     decision=agents.Decision,
     command="reflexion",
-    measures=("episode_count", "solved_after", "best_return", "hidden_passed", "judged"),
+    below=lambda result, _: "there is no verdict by cases" * (result.verified_by != "cases"),
+    measures=(
+        "episode_count", "solved_after", "best_return", "hidden_passed", "verified_by", "judged",
+    ),
     summary=acted.success,
     actions=(),
     reviewed=frozenset({"task"}),
     writes=True,
     queues=lambda request: (*ANSWERED, queue_of(request.environment)),
-)
+)  # fmt: skip
 RETROFORMER = replace(
     REFLEXION,
     workflow="RetroformerWorkflow",

@@ -161,6 +161,10 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         state, request = self._state, self._state.request
         if not request.kept:
             return
+        by_script = any(one.verified_by == "script" for one in state.episodes)
+        if by_script and not request.keep_script_verdicts:
+            state.warn("a pair was left out: tests ran beside the code, which could forge them")
+            return
         reflector = request.reflector or request.model
         pair = state.pair(workflow.info().run_id, reflector)
         task = PairTask(run=request.training, execution=request.execution, pair=pair)

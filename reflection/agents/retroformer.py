@@ -54,13 +54,15 @@ class RolloutRequest(SampledRequest):
     """A task to try for a training run; the reflections on its failure are rated.
 
     `training` is that run's id and `execution` its first execution's, `rollout` counts from 1. With
-    `kept` the pair goes into its replay buffer.
+    `kept` the pair goes into its replay buffer, but only with `keep_script_verdicts` if a test that
+    ran beside the code had a part in its rewards.
     """
 
     training: Words
     execution: Words
     rollout: int = Field(ge=1)
     kept: bool = True
+    keep_script_verdicts: bool = False
 
 
 @dataclass

@@ -122,6 +122,9 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     temperature: float = Field(
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
     )
+    keep_script_verdicts: bool = Field(
+        False, description="Learn also from tests that ran beside the code, which could forge them."
+    )
     reflector_temperature: float = Field(
         0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
     )
@@ -203,7 +206,7 @@ class Training(TrainingSoFar):
         request = self.request
         number = planned.task * request.rollouts + planned.rollout - 1
         measures = self.phase == "measuring"
-        shared = (*Acting.model_fields, "model", "max_attempts")
+        shared = (*Acting.model_fields, "model", "max_attempts", "keep_script_verdicts")
         return RolloutRequest(
             **{name: getattr(request, name) for name in shared},
             task=request.tasks[planned.task],

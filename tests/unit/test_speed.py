@@ -157,6 +157,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "cases.parsed": lambda: cases.parsed(worst, "exec"),
         "cases.calls": lambda: cases.calls(worst, "f"),
         "cases.steps": lambda: cases.steps(worst, "f"),
+        "cases.runs_apart": lambda: cases.runs_apart(worst, worst, "f"),
         "cases.case_of": lambda: cases.case_of(worst, worst),
         "extraction.examples": lambda: extraction.examples(worst, None),
         "markup.stands_in": lambda: markup.stands_in(worst[:2_000], worst),

@@ -57,7 +57,8 @@ async def test_the_hidden_test_is_in_no_prompt_and_no_payload(client: Client) ->
     )
 
     assert (result.status, len(result.episodes)) == ("solved", 2)
-    assert result.hidden_passed
+    assert (result.hidden_passed, result.verified_by) == (True, "cases")
+    assert [one.verified_by for one in result.episodes] == ["cases", "cases"]
     assert "expected 0.25, got 1.0" in model.prompts("reflect")[0]
     assert "candidate(1.33)" in PROBLEM.check
     assert b"truncate_number(1.25)" in history
