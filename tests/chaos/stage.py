@@ -20,6 +20,7 @@ from commands.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
 from tests import forks
 from tests.chaos.runs import made, replied
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 LOST_SECONDS = 900
@@ -167,7 +168,7 @@ class Stage:
         while self.workers:
             worker = self.workers.pop()
             worker.kill()
-            worker.join(10)
+            worker.join(PATIENCE)
 
     async def runs(self, kinds: Iterable[str], names: str, at_once: int = 12) -> list[Any]:
         """Make runs, so many at a time, and return what must be the same of each."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import forks
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
@@ -32,4 +33,4 @@ async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> As
     finally:
         for each in workers:
             each.terminate()
-            each.join(60)
+            each.join(PATIENCE)

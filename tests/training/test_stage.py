@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from activities.training.artifacts import run_folder
+from tests.patience import PATIENCE
 from tests.training import stages
 from tests.training.stages import RUN, artifacts, lines, outcome, start, task, weights
 
@@ -128,7 +129,7 @@ def test_end_of_worker_ends_training(base: Path, tmp_path: Path) -> None:
 
     process.stdin.close()
 
-    assert process.wait(timeout=10) == 1
+    assert process.wait(timeout=PATIENCE) == 1
     process.stdout.close()
 
 
