@@ -117,9 +117,11 @@ class Stage:
                 [*server_command(self.place), f"--metrics-port={self.metrics}"],
                 stdout=log,
                 stderr=log,
+                # Ctrl-C is for who started this.
+                start_new_session=True,
             )
         os.environ["TEMPORAL_ADDRESS"] = self.place.address
-        while self._server.poll() is None:
+        while self.server_runs():
             with suppress(NoServerError):
                 self.client = await connect(quiet=True)
                 return
@@ -132,6 +134,10 @@ class Stage:
             for kind, count in ACTION.findall(page.read().decode()):
                 found[kind] += int(count)
             return found
+
+    def server_runs(self) -> bool:
+        """Tell whether the server has not ended."""
+        return self._server.poll() is None
 
     def kill_server(self) -> None:
         """End the server as the kernel does where there is no memory left."""
