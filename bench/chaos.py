@@ -171,6 +171,7 @@ class Marking:
         prompt = str(request["messages"][0]["content"])
         asked = self.last[int(CASE.findall(prompt)[0])]
         drafts = re.findall(r"draft (one|two) \[", prompt)
+        said: str | dict[str, Any]
         if "How much" in prompt:
             call = f"sample_{request['seed']}"
             said = {"reasoning": "counted {}", "answer": ANSWERS[request["seed"]]}
@@ -345,8 +346,8 @@ class SmallRuns:
 async def kill_all_along(options: argparse.Namespace, folder: Path) -> int:
     """Make small runs while worker and server are killed; return how many things are wrong."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    for end in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(end, stopped.set)
     if options.minutes:
         loop.call_later(options.minutes * 60, stopped.set)
     numbers = iter(range(options.runs))
