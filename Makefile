@@ -70,7 +70,7 @@ mutants: $(TOOLS)
 
 # Small runs for ten minutes, while worker and server are killed again and again.
 chaos: $(TOOLS)
-	$(PYTHON) -m bench.chaos --small --runs 20000 --minutes 10
+	$(PYTHON) -m bench.chaos --small --runs 20000 --at-once 32 --minutes 10
 
 # Needs uv. Names, versions and hashes only, so that any index can serve them.
 COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet

@@ -1,7 +1,7 @@
 """Disturb runs of every workflow, and compare how each ends with an undisturbed one.
 
     .venv/bin/python -m bench.chaos --fault kills [--runs 300] [--at-once 12] [--seed 7] [--cut 60]
-    .venv/bin/python -m bench.chaos --small [--runs 20000] [--minutes 60] [--state FILE]
+    .venv/bin/python -m bench.chaos --small --runs 20000 --at-once 32 [--minutes 60] [--state FILE]
 
 The faults: `kills` (SIGKILL of the worker at random moments, also while it recovers), `server`
 (SIGKILL of the Temporal server, started again on its file), `network` (the connection of worker and

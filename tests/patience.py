@@ -10,6 +10,8 @@ _SCALE = float(os.environ.get("MULL_TEST_PATIENCE", "1"))
 # Seconds after which a test gives up waiting for what must come: many times what that takes on two
 # quiet cores, so that only what hangs is given up. A slow machine sets MULL_TEST_PATIENCE above 1.
 PATIENCE = 240.0 * _SCALE
+# Seconds of silence after which a worker process of a test's own counts as lost.
+SILENCE = f"{5 * _SCALE:g}"
 # Seconds that a test's fixtures, the test itself, and their end may each take.
 MOST_SECONDS = 900.0 * _SCALE
 

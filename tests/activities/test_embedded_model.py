@@ -23,7 +23,7 @@ from activities.language_model.port import (
     PermanentModelError,
 )
 from activities.language_model.toy import PACKAGE
-from tests.patience import Stopwatch, patiently
+from tests.patience import PATIENCE, Stopwatch, patiently
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -57,7 +57,7 @@ def call(
         temperature=0.9,
         seed=seed,
         max_output_tokens=tokens,
-        timeout_seconds=60,
+        timeout_seconds=PATIENCE,
         reply_schema=schema,
     )
 

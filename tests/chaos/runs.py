@@ -40,7 +40,7 @@ VOLATILE = {
 TEST = "test\n```python\nassert truncate_number(1.25) == 0.25\n```"
 TRIED = "[answer]\n```python\ndef truncate_number(number):\n    return {}\n```"
 LESSON = "I rounded down. Next time I subtract."
-CALL_SECONDS = 5.0
+CALL_SECONDS = 10.0
 BOUND: dict[str, Any] = {"call_timeout_seconds": CALL_SECONDS}
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask": (

@@ -20,7 +20,7 @@ from commands.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
 from tests import forks
 from tests.chaos.runs import made, replied
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, SILENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 LOST_SECONDS = 900
@@ -150,6 +150,7 @@ class Stage:
         file.write_text(program)
         known = {
             **os.environ,
+            "MULL_HEARTBEAT_SECONDS": SILENCE,
             "MULL_MODEL": "openai/scripted",
             "OPENAI_API_BASE": self.endpoint.url,
             "OPENAI_API_KEY": "scripted",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import forks
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, SILENCE
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
@@ -17,6 +17,7 @@ async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> As
     """A worker process of its own, with options, and a way to kill it and start the next one."""
     environment = {
         **os.environ,
+        "MULL_HEARTBEAT_SECONDS": SILENCE,
         "MULL_MODEL": "openai/scripted",
         "OPENAI_API_BASE": endpoint.url,
         "OPENAI_API_KEY": "scripted",
