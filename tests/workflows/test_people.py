@@ -148,7 +148,8 @@ async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) 
 
     One that can't be read, has an unknown field or is no object is refused, and changes nothing.
     """
-    model = ScriptedModel(["1", "2", "1", "2", "1"], delays=[1.0] * 5)
+    added = asyncio.Event()
+    model = ScriptedModel(["1", "2", "1", "2", "1"], held=added)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM, "max_responses": 6, "answers": "number"})
@@ -159,6 +160,7 @@ async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) 
         index = await handle.execute_update("add_answer", {"answer": "1.0", "author": "ann"})
         with pytest.raises(WorkflowUpdateFailedError) as caught:
             await handle.execute_update("add_answer", {"answer": "1"})
+        added.set()
         result = SelfConsistencyResult.model_validate(await handle.result())
 
     assert index == 5
@@ -201,8 +203,8 @@ async def test_a_vote_that_was_taken_is_counted_when_the_run_is_finished(client:
 
 async def test_a_run_stops_once_and_the_last_vote_decides(client: Client) -> None:
     """An answer put in during a wave that would end the run is counted before the run ends."""
-    model, added = ScriptedModel(["1"] * 5), asyncio.Event()
-    vars(model)["_wait"] = lambda _: added.wait()
+    added = asyncio.Event()
+    model = ScriptedModel(["1"] * 5, held=added)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM})
