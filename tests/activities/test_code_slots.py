@@ -12,6 +12,7 @@ from temporalio.worker import Worker
 import worker
 from activities.sandbox.port import TASK_QUEUE, Output, Program, Result, SandboxActivities
 from reflection.multipath.request import Limits
+from tests.patience import PATIENCE
 
 NOTHING = Output(head="", tail="", size=0)
 PROGRAMS = 6
@@ -50,7 +51,7 @@ class ProgramsWorkflow:
                 SandboxActivities.run_code,
                 program,
                 task_queue=TASK_QUEUE,
-                start_to_close_timeout=timedelta(seconds=30),
+                start_to_close_timeout=timedelta(seconds=PATIENCE),
             )
             for _ in range(PROGRAMS)
         ]
@@ -69,7 +70,7 @@ async def test_no_more_programs_than_the_sandbox_has_room_for(client: Client) ->
         await stack.enter_async_context(
             Worker(client, task_queue=queue, workflows=[ProgramsWorkflow])
         )
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE):
             while sandbox.most < 2:
                 sandbox.ended = 0
                 await client.execute_workflow(ProgramsWorkflow.run, id=queue, task_queue=queue)

@@ -35,7 +35,7 @@ BOUNDS: dict[str, Any] = {
     "step": 1,
     "model": None,
     "max_output_tokens": 64,
-    "timeout_seconds": 5.0,
+    "timeout_seconds": 60.0,
 }
 
 

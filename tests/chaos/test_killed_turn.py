@@ -14,6 +14,7 @@ from tests.activities.test_turn_calls import calling
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 Handle = WorkflowHandle[Any, Any]
@@ -91,7 +92,7 @@ async def allow(handle: Handle) -> None:
 
 
 async def ended(handle: Handle) -> ToolTurnResult:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         return ToolTurnResult.model_validate(await handle.result())
 
 
@@ -128,15 +129,15 @@ async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_
             expected = lasting(await ended(undisturbed), "at-nobody")
             turns = {name: await turn(client, name) for name in names}
             for place in PLACES[4:]:
-                await asyncio.wait_for(allow(turns[f"at-{place}"]), 60)
-            async with asyncio.timeout(60):
+                await asyncio.wait_for(allow(turns[f"at-{place}"]), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
                 while not hanging(log, model) >= set(names) - {"at-person"}:
                     await asyncio.sleep(0.1)
             process.kill()
-            process.join(10)
+            process.join(PATIENCE)
             start()
             allowed = [allow(turns[f"at-{place}"]) for place in PLACES[:4]]
-            await asyncio.wait_for(asyncio.gather(*allowed), 90)
+            await asyncio.wait_for(asyncio.gather(*allowed), PATIENCE)
             found = {name: await ended(turns[name]) for name in names}
 
     for name in names:

@@ -24,6 +24,7 @@ from tests import forks
 from tests.conftest import QUERY
 from tests.deploy.conftest import ALERTS, DASHBOARDS, ROOT, documents
 from tests.e2e.conftest import AGREE, IMPROVES, NO_KEY, reply
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import ScriptedEndpoint
 from tests.unit.test_calibrated import made as calibration_map
 
@@ -76,7 +77,7 @@ async def run_all() -> None:
             Program(code="print(1)"),
             id=f"metrics-{uuid.uuid4().hex}",
             task_queue=sandbox.TASK_QUEUE,
-            start_to_close_timeout=timedelta(seconds=30),
+            start_to_close_timeout=timedelta(seconds=PATIENCE),
         ),
         return_exceptions=True,
     )
@@ -86,7 +87,7 @@ async def run_all() -> None:
 
 def scrape(address: str) -> Series:
     """Read which labels and values the series of each metric have."""
-    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE).read().decode()
     found: Series = {}
     for name, labels in re.findall(r"^(\w+)\{(.*)\} ", text, re.MULTILINE):
         for label, value in re.findall(r'(\w+)="([^"]*)"', labels):
@@ -107,11 +108,11 @@ def emitted(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         command = ["worker.py", "--queues", "mull,llm,code,tools", "--metrics", address]
         process = forks.start(command, given, log, log)
         try:
-            asyncio.run(asyncio.wait_for(run_all(), 60))
+            asyncio.run(asyncio.wait_for(run_all(), PATIENCE))
             yield scrape(address) | OWN
         finally:
             process.terminate()
-            process.join(60)
+            process.join(PATIENCE)
 
 
 def asked(

@@ -14,6 +14,7 @@ import pytest
 from activities.sandbox.port import Program, Result
 from commands.embedded import Place
 from connection import connect
+from tests.patience import PATIENCE
 
 # The same worker on a machine on which no backend can be had.
 BARE = (
@@ -133,11 +134,11 @@ for path in ("{tmp_path}/SOME_TOKEN", "/proc/self/environ", "/proc/1/environ"):
             id=f"secrets-{uuid.uuid4().hex}",
             task_queue="mull-code",
             result_type=Result,
-            schedule_to_close_timeout=timedelta(seconds=60),
+            schedule_to_close_timeout=timedelta(seconds=PATIENCE),
         )
     finally:
         worker.terminate()
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=PATIENCE)
 
     assert "FileNotFoundError" in result.stdout.text or "PermissionError" in result.stdout.text
     assert "hidden-value" not in result.stdout.text

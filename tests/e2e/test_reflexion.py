@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from connection import connect
 from tests import forks
 from tests.conftest import payloads_of
 from tests.e2e.conftest import Cli, commands_beside, worker
+from tests.patience import patiently
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 NAMESPACE = "agents"
@@ -67,11 +67,10 @@ def cli(place: Place, folder: Path) -> Iterator[Cli]:
             def run(*words: str, **more: str) -> Any:
                 return forks.run("starter.py", *words, environment={**known, **more})
 
-            for _ in range(60):
+            for _ in patiently():
                 asked = run("reflexion", "--env", "counting", "--task", "1", "--id", "ready")
                 if asked.returncode != 3:
                     break
-                time.sleep(0.2)
             assert asked.returncode == 0, asked.stderr
             yield run
 

@@ -18,7 +18,8 @@ from activities.sandbox import landlock
 from activities.sandbox.inside.confinement import clear
 from activities.sandbox.port import SandboxError
 from activities.sandbox.watcher import used
-from tests.sandbox.canaries import Stopwatch, open_descriptors
+from tests.patience import Stopwatch
+from tests.sandbox.canaries import open_descriptors
 
 NAME = "d" * 50
 

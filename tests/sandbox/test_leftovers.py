@@ -19,9 +19,9 @@ from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
 from reflection.multipath.request import Limits
+from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends, workers
 from tests.sandbox.canaries import (
-    Stopwatch,
     adopt_orphans,
     descendants,
     left_open,
@@ -72,7 +72,11 @@ def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_
     command = [*(AS_PROCESS_ONE if process_one else ()), *program, backend, str(count)]
 
     done = subprocess.run(
-        command, env=_environment(root, tmp_path), capture_output=True, timeout=200, check=False
+        command,
+        env=_environment(root, tmp_path),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -204,15 +208,18 @@ async def test_killed_first_process(
     sandbox: ProcessSandbox, orphans: Callable[[], set[int]]
 ) -> None:
     """Where the kernel kills the sandbox's processes the run is killed by a signal, and over."""
+    begin = time.monotonic()
+    await backends.run(sandbox, "print(1)")
+    took = time.monotonic() - begin
     run = asyncio.create_task(backends.run(sandbox, "import time\ntime.sleep(60)"))
     assert await _until(lambda: len(orphans()) >= 2, 10)
-    # The program itself has to be under way, on a busy machine too.
-    await asyncio.sleep(1)
+    # The program itself has to be under way: many times what a whole run takes here and now.
+    await asyncio.sleep(max(1, 5 * took))
 
     for pid in orphans():
         with contextlib.suppress(ProcessLookupError):  # the first one takes the others with it
             os.kill(pid, signal.SIGKILL)
-    result = await asyncio.wait_for(run, 5)
+    result = await asyncio.wait_for(run, PATIENCE)
 
     assert (result.status, result.signal) == ("killed_by_signal", signal.SIGKILL)
     assert not any(map(_runs, orphans()))

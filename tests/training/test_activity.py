@@ -14,6 +14,7 @@ from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
 from activities.training.port import BUFFER, BufferTask, PairTask
 from bench.tiny_llama import rated_pairs
+from tests.patience import PATIENCE
 from tests.training.stages import RUN, artifacts, task
 
 DONE = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU"}
@@ -71,7 +72,7 @@ async def test_cancelled_process_is_killed(tmp_path: Path) -> None:
     environment.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE)
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 

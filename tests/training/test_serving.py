@@ -16,6 +16,7 @@ from activities.language_model.port import ModelCall, ModelReply, PermanentModel
 from activities.training.served import Served
 from activities.training.serving import Chat, Models, RefusedError, Server
 from activities.training.weights import load_policy
+from tests.patience import PATIENCE
 from tests.training.serving import artifacts, hostile, serving
 
 PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
@@ -40,7 +41,7 @@ def served(root: Path, base: Path, trap: Path) -> Iterator[Served]:
 
 def sent(served: Served, path: str, body: dict[str, Any] | None = None) -> str:
     given = None if body is None else json.dumps(body).encode()
-    with urlopen(f"{served.address}/{path}", given, timeout=60) as reply:  # noqa: S310 - on loopback
+    with urlopen(f"{served.address}/{path}", given, timeout=PATIENCE) as reply:  # noqa: S310 - on loopback
         return str(reply.read().decode())
 
 

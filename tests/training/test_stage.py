@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from activities.training.artifacts import run_folder, write_manifest
+from tests.patience import PATIENCE
 from tests.training import stages
 from tests.training.serving import Trap
 from tests.training.stages import RUN, artifacts, lines, outcome, start, task, weights
@@ -147,7 +148,7 @@ def test_end_of_worker_ends_training(base: Path, tmp_path: Path) -> None:
 
     process.stdin.close()
 
-    assert process.wait(timeout=10) == 1
+    assert process.wait(timeout=PATIENCE) == 1
     process.stdout.close()
 
 

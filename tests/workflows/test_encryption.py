@@ -21,6 +21,7 @@ from connection import ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, c
 from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import begin, payloads_of, reflect, served
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel
 
 Connected = Callable[..., Any]
@@ -48,16 +49,14 @@ def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Connected:
 async def result(client: Client, run: WorkflowHandle[Any, Any]) -> SelfConsistencyResult:
     """Wait for the result as this client reads it."""
     handle = client.get_workflow_handle(run.id, result_type=SelfConsistencyResult)
-    return await asyncio.wait_for(handle.result(), 20)
+    return await asyncio.wait_for(handle.result(), PATIENCE)
 
 
 async def until_failed(run: WorkflowHandle[Any, Any]) -> None:
     """Wait until a worker has failed at the first workflow task of a run."""
-    for _ in range(200):
-        history = await run.fetch_history()
-        if any(e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED for e in history.events):
+    async for event in run.fetch_history_events(wait_new_event=True):
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             return
-        await asyncio.sleep(0.05)
     pytest.fail("the workflow task did not fail")
 
 
@@ -150,7 +149,7 @@ async def test_code_s_key_rotates_in_the_documented_order(
             id=f"rotating-{uuid.uuid4().hex}",
             task_queue=CODE_QUEUE,
             result_type=Result,
-            start_to_close_timeout=timedelta(seconds=20),
+            start_to_close_timeout=timedelta(seconds=PATIENCE),
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
         if reads:
@@ -189,7 +188,7 @@ async def test_an_update_that_can_t_be_read_holds_up_no_run(connected: Connected
         run = await begin(own, {"question": "How much?", "max_responses": 1, "review_when": "high"})
         handle = other.get_workflow_handle(run.id)
         with pytest.raises(UnreadableError, match="main-1"):
-            await asyncio.wait_for(handle.execute_update("finish_now", {"author": "ann"}), 10)
+            await asyncio.wait_for(handle.execute_update("finish_now", {"author": "ann"}), PATIENCE)
         assert (await result(own, run)).stop_reason
 
 

@@ -22,6 +22,7 @@ from activities.webhook import Notice
 from adapters import webhook_of
 from connection import ConfigurationError
 from tests.conftest import STRICT, begin, failure
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.workflows.test_reviews import AGENT, ASK, REFLECT, Waiting
 from tests.workflows.turn.running import Noted, ScriptedTurns
@@ -83,7 +84,7 @@ class Receiver:
 
     async def until_told(self, requests: int) -> list[dict[str, Any]]:
         """Wait for so many requests, and return the bodies."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(self.taken) < requests:
                 await asyncio.sleep(0.02)
         return self.told()
@@ -108,7 +109,7 @@ async def served(
 
 async def decide(run: Any, update: str, said: dict[str, Any]) -> None:
     """Say what a person says: again where it meets the event that the notice's run has started."""
-    for _ in range(20):
+    while True:
         try:
             await run.execute_update(update, said)
         except RPCError as error:
@@ -172,7 +173,7 @@ async def test_a_run_that_fails_is_told_of(client: Client) -> None:
         assert (await failure(run)).type == "AuthenticationError"
         told = await receiver.until_told(2)
         assert await notices(client, run.id) == ["WebhookWorkflow"]
-        await asyncio.wait_for(client.get_workflow_handle(told[0]["id"]).result(), 20)
+        await asyncio.wait_for(client.get_workflow_handle(told[0]["id"]).result(), PATIENCE)
 
     assert len({each["id"] for each in told}) == 1
     assert {headers[":path"] for headers, _ in receiver.taken} == {f"/{KEY}"}
@@ -227,7 +228,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
         port = receiver.port if answers else 9
         async with served(client, ASK.model(), port):
             run = await begin(client, ASK.request)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE):
                 while not (await run.query("progress"))["needs_review"]:
                     await asyncio.sleep(0.05)
                 await run.execute_update("review", {"accept": True})
@@ -238,7 +239,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
                 if event.HasField("child_workflow_execution_started_event_attributes")
             ]
             said = "" if answers else "the receiver can't be reached: ClientConnectorError"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while await last_failure(client, child.workflow_id) != said:
                     await asyncio.sleep(0.05)
             await client.get_workflow_handle(child.workflow_id).terminate()
@@ -251,7 +252,7 @@ async def test_without_a_webhook_there_is_not_one_event_more(client: Client) -> 
         for each in worker.build(client, worker.QUEUES, ASK.model(), **STRICT):
             await stack.enter_async_context(each)
         run = await begin(client, ASK.request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (await run.query("progress"))["needs_review"]:
                 await asyncio.sleep(0.05)
         await run.execute_update("review", {"accept": True})

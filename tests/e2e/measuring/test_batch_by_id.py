@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 from tests.e2e.conftest import Cli
 from tests.e2e.measuring.model import ALONE, EXAMPLES, JUDGE, written
+from tests.patience import PATIENCE
 
 SLOW = {**EXAMPLES[2], "draft": "slow, worth 0.6"}
 
@@ -20,7 +21,7 @@ async def detached(cli: Cli, client: Client, file: Path, run: str) -> str:
     lines = written(file, *EXAMPLES[:2], SLOW)
     begun = cli("calibrate", lines, "--judge", JUDGE, "--id", run, "--detach", *ALONE)
     assert begun.stdout == f"{run}\n", begun.stderr
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while await progress(client, run) != (2, 1):
             await asyncio.sleep(0.2)
     return run

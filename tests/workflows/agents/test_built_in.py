@@ -21,6 +21,7 @@ from reflection.agents.result import ReflexionResult
 from reflection.multipath.request import Limits
 from tests.activities.code_tests.problems import PROBLEMS
 from tests.conftest import STRICT
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import ScriptedAgent, start
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -36,7 +37,7 @@ async def run(client: Client, request: dict[str, str], **served: Any) -> tuple[A
         for one in built:
             await stack.enter_async_context(one)
         handle = await start(client, request)
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         events = (await handle.fetch_history()).events
         whole = b"".join(event.SerializeToString() for event in events)
         return ReflexionResult.model_validate(result), whole

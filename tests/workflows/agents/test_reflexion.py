@@ -14,6 +14,7 @@ from activities.environments.port import Evaluation, Named, StepResult, TaskRef
 from activities.language_model.port import ModelError, PermanentModelError
 from reflection.agents.result import ReflexionResult
 from tests.conftest import payloads_of
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import (
     Counting,
     Handle,
@@ -38,14 +39,14 @@ def reflections(count: int) -> list[Said]:
 
 async def until(condition: Any) -> None:
     """Wait until it holds."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.02)
 
 
 async def ended(handle: Handle) -> ReflexionResult:
     """Return the result of a run."""
-    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), 60))
+    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
 
 async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:

@@ -19,6 +19,7 @@ from reflection.turn.approval import ToolRule
 from reflection.turn.result import ToolTurnResult
 from reflection.turn.tools import AskedCall
 from tests.conftest import STRICT, begin
+from tests.patience import PATIENCE
 
 Handle = WorkflowHandle[Any, Any]
 Said = str | ModelError | list[tuple[str, dict[str, Any]]] | Callable[[ModelCall], Any]
@@ -167,7 +168,7 @@ async def run(
 
 async def until(handle: Handle, step: str, calls: int = 0) -> Any:
     """Wait until a turn is at this step with so many calls, and return its progress."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             seen = await handle.query("progress")
             if seen["step"] == step and len(seen["calls"]) >= calls:
