@@ -41,7 +41,7 @@ from reflection.text import terminal_safe
 
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
-ENCRYPTION_KEYS, CODEC = "MULL_ENCRYPTION_KEYS", "MULL_CODEC"
+ENCRYPTION_KEYS, CODEC, CLEAR = "MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_CLEAR"
 DEFAULT_ADDRESS = "localhost:7233"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 8
@@ -65,15 +65,24 @@ class ConfigurationError(Exception):
 # As in Temporal's samples: so the Web UI and others know an encrypted payload, and name its key.
 ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
+# What an encrypted payload is for: its namespace, run and kind, in the clear and authenticated.
+BOUND_TO = "bound-to"
+# A codec's answer instead of a payload that it doesn't take; the data are its words.
+REFUSED = b"binary/refused"
+UNREADABLE = frozenset({ENCRYPTED, REFUSED})
 
 
 class UnreadableError(Exception):
-    """A payload is encrypted, and this process can't decrypt it. The message names the key's id.
+    """A payload can't be decrypted here, or is refused: the message names its key, or says why.
 
-    It fails no run: a workflow task waits for a worker that has the key.
+    It fails no run: a workflow task waits for a worker that reads it.
     """
 
     def __init__(self, payload: Payload) -> None:
+        if payload.metadata.get("encoding") == REFUSED:
+            said = payload.data.decode("utf-8", "replace")
+            super().__init__(terminal_safe(f"this is {said}", 600))
+            return
         named = payload.metadata.get(KEY_ID, b"unknown").decode("utf-8", "replace")
         super().__init__(
             f"this is encrypted with the key {short_name(named)!r}, which is not among the keys"
@@ -117,7 +126,7 @@ class _MullFailureConverter(DefaultFailureConverter):
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """Raise UnreadableError where the default would show a failure without its message."""
-        if failure.encoded_attributes.metadata.get("encoding") == ENCRYPTED:
+        if failure.encoded_attributes.metadata.get("encoding") in UNREADABLE:
             raise UnreadableError(failure.encoded_attributes)
         return super().from_failure(failure, payload_converter)
 
@@ -198,13 +207,18 @@ class _MullPayloadConverter(CompositePayloadConverter):
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[Any]:
+        kind = next(filter(None, map(_request_of, type_hints or ())), None)
         for payload in payloads:
-            if payload.metadata.get("encoding") == ENCRYPTED:
+            coded = payload.metadata.get("encoding")
+            if coded == REFUSED and (kind or len(payloads) > 1):
+                # No key that comes later makes a request of it.
+                said = str(UnreadableError(payload))
+                raise ApplicationError(said, type="Refused", non_retryable=True)
+            if coded in UNREADABLE:
                 raise UnreadableError(payload)
         try:
             return super().from_payloads([expanded(each) for each in payloads], type_hints)
         except Exception as error:
-            kind = next(filter(None, map(_request_of, type_hints or ())), None)
             if kind is None and type_hints is None and len(payloads) > 1:
                 # More inputs than anything here takes: whoever takes one will say so.
                 return [RawValue(payload) for payload in payloads]
@@ -268,6 +282,8 @@ def namespace() -> str:
 
 def chosen_codec() -> PayloadCodec | None:
     """Return the codec that the environment asks for, or None. Raises ConfigurationError."""
+    if os.environ.get(CLEAR, "read") != "read":
+        raise ConfigurationError(f'{CLEAR}: expected "read", or unset it')
     if not {ENCRYPTION_KEYS, CODEC} & os.environ.keys():
         return None
     try:
@@ -279,6 +295,19 @@ def chosen_codec() -> PayloadCodec | None:
         raise ConfigurationError(said) from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def strict(client: Client) -> Client:
+    """Return a worker's client: where it has keys, it takes nothing in the clear unless it is told.
+
+    The codec of MULL_CODEC decides by itself.
+    """
+    converter, config = client.data_converter, client.config()
+    reading = getattr(converter.payload_codec, "reading", None)
+    if reading is None or os.environ.get(CLEAR) == "read":
+        return client
+    config["data_converter"] = replace(converter, payload_codec=reading(strict=True))
+    return Client(**config)
 
 
 async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import sys
 from collections import Counter
@@ -118,6 +119,22 @@ def _outcome(result: Any, loop: Loop, required: Any) -> Row:
     }
 
 
+# A spreadsheet may take a text that begins so for a formula, unless all of it is a number.
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d*)?|\.\d+)(e[-+]?\d+)?%?", re.ASCII | re.IGNORECASE)
+# Line ends and tabs stay.
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def cell(text: str) -> str:
+    """Write a model's or a person's text for a spreadsheet, so that it is run as no formula.
+
+    What looks like one gets an apostrophe before it; control characters are left out.
+    """
+    text = well_formed(CONTROLS.sub("", text))
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
 async def _print(
     identity: str,
     request: BatchRequest,
@@ -146,7 +163,7 @@ async def _print(
                 place.write(json.dumps(row) + "\n")
             elif form == "csv":
                 cells = row.items()
-                table.writerow({n: well_formed(c) if isinstance(c, str) else c for n, c in cells})
+                table.writerow({n: cell(c) if isinstance(c, str) else c for n, c in cells})
             else:
                 kept.append(row)
         summed, tables = loop.summary(measured)

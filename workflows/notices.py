@@ -27,6 +27,18 @@ ATTEMPTS = RetryPolicy(
 class WebhookWorkflow:
     """Post one notice, in as many attempts as it takes and are allowed."""
 
+    def __new__(cls, *inputs: object) -> "WebhookWorkflow":
+        """Reject a start without a valid request, which would fail every workflow task."""
+        # That file imports this one.
+        from workflows.base import require
+
+        require(Notice, inputs, '{"event": "waiting", ...}')
+        return super().__new__(cls)
+
+    @workflow.init
+    def __init__(self, notice: Notice) -> None:
+        """Begin with nothing sent."""
+
     @workflow.run
     async def run(self, notice: Notice) -> None:
         """Post it. Raises ActivityError where no attempt is accepted."""

@@ -284,6 +284,7 @@ class Described:
     """A run, as the server describes it to who has this codec."""
 
     def __init__(self, codec: PayloadCodec, *, tries: int = 1) -> None:
+        self._client = self
         self.data_converter = replace(
             DATA_CONVERTER, payload_codec=codec, failure_converter_class=_EncodedFailureConverter
         )
