@@ -5,6 +5,7 @@ import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -67,9 +68,13 @@ ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
 # What an encrypted payload is for: its namespace, run and kind, in the clear and authenticated.
 BOUND_TO = "bound-to"
-# A codec's answer instead of a payload that it doesn't take; the data are its words.
+# A codec's answer instead of a payload that it doesn't take; the data say why, or it was clear.
 REFUSED = b"binary/refused"
 UNREADABLE = frozenset({ENCRYPTED, REFUSED})
+IN_CLEAR = (
+    f"not encrypted, and this worker takes nothing in the clear: set {ENCRYPTION_KEYS} as it is set"
+    f" for the worker, or {CLEAR}=read for the worker"
+)
 
 
 class UnreadableError(Exception):
@@ -80,7 +85,7 @@ class UnreadableError(Exception):
 
     def __init__(self, payload: Payload) -> None:
         if payload.metadata.get("encoding") == REFUSED:
-            said = payload.data.decode("utf-8", "replace")
+            said = payload.data.decode("utf-8", "replace") or IN_CLEAR
             super().__init__(terminal_safe(f"this is {said}", 600))
             return
         named = payload.metadata.get(KEY_ID, b"unknown").decode("utf-8", "replace")
@@ -302,11 +307,12 @@ def strict(client: Client) -> Client:
 
     The codec of MULL_CODEC decides by itself.
     """
-    converter, config = client.data_converter, client.config()
-    reading = getattr(converter.payload_codec, "reading", None)
-    if reading is None or os.environ.get(CLEAR) == "read":
+    codec: Any = client.data_converter.payload_codec
+    if not hasattr(codec, "strict") or os.environ.get(CLEAR) == "read":
         return client
-    config["data_converter"] = replace(converter, payload_codec=reading(strict=True))
+    config, codec = client.config(), copy(codec)
+    codec.strict = True
+    config["data_converter"] = replace(client.data_converter, payload_codec=codec)
     return Client(**config)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import Self
@@ -13,25 +14,10 @@ from typing import Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import (
-    ActivitySerializationContext,
-    PayloadCodec,
-    SerializationContext,
-    WithSerializationContext,
-    WorkflowSerializationContext,
-)
+from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
 
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import (
-    BOUND_TO,
-    CLEAR,
-    CODEC,
-    ENCRYPTED,
-    ENCRYPTION_KEYS,
-    KEY_ID,
-    REFUSED,
-    key_entries,
-)
+from connection import BOUND_TO, CODEC, ENCRYPTED, ENCRYPTION_KEYS, KEY_ID, REFUSED, key_entries
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -42,10 +28,6 @@ FORM = f"ID:BASE64, with {KEY_BYTES} random bytes in base64"
 # What is authenticated beside a payload: how it is encrypted, the key's id, and then, after a zero
 # byte, what it is bound to. Earlier versions bound it to nothing, as the codec server does.
 BOUND = ENCRYPTED + b" AES-256-GCM "
-IN_CLEAR = (
-    f"not encrypted, and this worker takes nothing in the clear: set {ENCRYPTION_KEYS} as it is set"
-    f" for the worker, or {CLEAR}=read for the worker"
-)
 # Mounted secrets may be readable by a group.
 BY_ANYBODY = stat.S_IROTH | stat.S_IWOTH
 
@@ -62,8 +44,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
     is refused anywhere else. Without a context there is nothing to compare, and nothing to bind to.
     """
 
-    def __init__(self, keys: Mapping[str, AESGCM], *, strict: bool = False) -> None:
-        self._keys, self.strict = keys, strict
+    def __init__(self, keys: Mapping[str, AESGCM]) -> None:
+        self._keys, self.strict = keys, False
         self._place: dict[str, str] = {}
         self._usual = next((id_ for id_ in keys if not id_.startswith(CODE_PREFIX)), None)
         self._for_code = next((id_ for id_ in keys if id_.startswith(CODE_PREFIX)), self._usual)
@@ -80,14 +62,10 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return the codec for what an activity takes and returns, or else for a run's payloads."""
-        other, queue = self.reading(strict=self.strict), getattr(context, "activity_task_queue", "")
+        other, queue = copy(self), getattr(context, "activity_task_queue", None)
         other._id = self._for_code if queue == CODE_QUEUE else self._usual
         other._place = _place(context)
         return other
-
-    def reading(self, *, strict: bool) -> Self:
-        """Return a codec with the same keys that refuses what is not encrypted, or passes it."""
-        return type(self)(self._keys, strict=strict)
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt each payload whole, with its metadata."""
@@ -109,7 +87,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
     def _decrypted(self, payload: Payload) -> Payload:
         if payload.metadata.get("encoding") != ENCRYPTED:
-            return _refused(IN_CLEAR) if self.strict else payload
+            return Payload(metadata={"encoding": REFUSED}) if self.strict else payload
         key = self._keys.get(payload.metadata.get(KEY_ID, b"").decode("ascii", "replace"))
         nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
         try:
@@ -121,7 +99,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         if bound := payload.metadata.get(BOUND_TO):
             place: dict[str, str] = json.loads(bound)
             if any(place.get(name, own) != own for name, own in self._place.items()):
-                return _refused(f"encrypted for {_words(place)}, not for {_words(self._place)}")
+                said = f"encrypted for {_words(place)}, not for {_words(self._place)}"
+                return Payload(metadata={"encoding": REFUSED}, data=said.encode())
         return plain
 
 
@@ -136,23 +115,16 @@ def _place(context: SerializationContext) -> dict[str, str]:
 
     The SDK tells the workflow no activity's id, and who waits for a standalone one not its type.
     """
-    if isinstance(context, WorkflowSerializationContext):
-        known: dict[str, str | None] = {"kind": "workflow", "id": context.workflow_id}
-    elif isinstance(context, ActivitySerializationContext):
-        alone = {"kind": "standalone activity", "id": context.activity_id}
-        known = {"kind": "activity", "id": context.workflow_id} if context.workflow_id else alone
-        known |= {"type": context.activity_type}
-    else:
-        return {}
-    return {name: x for name, x in {"namespace": context.namespace, **known}.items() if x}
+    told, kind = vars(context), "activity" if hasattr(context, "activity_id") else "workflow"
+    place = {"namespace": told.get("namespace"), "kind": kind, "id": told.get("workflow_id")}
+    if kind == "activity":
+        alone = {"kind": "standalone activity", "id": told["activity_id"]}
+        place |= {"type": told["activity_type"], **({} if place["id"] else alone)}
+    return {name: known for name, known in place.items() if known} if place["namespace"] else {}
 
 
 def _words(place: Mapping[str, str]) -> str:
     return " ".join(place[name] for name in ("kind", "type", "id") if name in place)
-
-
-def _refused(said: str) -> Payload:
-    return Payload(metadata={"encoding": REFUSED}, data=said.encode())
 
 
 def codec_from(environment: Mapping[str, str]) -> PayloadCodec:

@@ -70,7 +70,7 @@ class WebhookActivities:
 
 
 async def _verified(notice: Notice) -> Notice | None:
-    """Return the notice with what the server knows of its run; None if that waits no more.
+    """Return the notice as the server knows its run; None if that is not so, or no more.
 
     Any client may start a notice, or this activity, about any run: only a run that Mull's workers
     serve starts one as its child. Raises ApplicationError for any other.
@@ -78,18 +78,16 @@ async def _verified(notice: Notice) -> Notice | None:
     info, client = activity.info(), activity.client()
     run = client.get_workflow_handle(notice.workflow_id, run_id=notice.run_id)
     own = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
-    told, found = await own.describe() if own.id else None, None
+    told, queues = await own.describe() if own.id else None, set[str]()
     if told is not None and (told.parent_id, told.parent_run_id) == (run.id, run.run_id):
+        if notice.event == "failed":
+            # It fails once this has started.
+            closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
+            await anext(run.fetch_history_events(wait_new_event=True, event_filter_type=closing))
         found = await run.describe()
-    if found is None or told is None or {told.task_queue, found.task_queue} != {TASK_QUEUE}:
+        queues = {told.task_queue, found.task_queue}
+    if queues != {TASK_QUEUE}:
         said = "a notice is sent for a run of Mull's alone, as its child"
         raise ApplicationError(said, type="Refused", non_retryable=True)
-    if notice.event == "failed":
-        # It fails once this has started.
-        closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
-        await anext(run.fetch_history_events(wait_new_event=True, event_filter_type=closing))
-        found = await run.describe()
-    if found.status is not STATUS[notice.event]:
-        return None
     known = {"workflow_id": found.id, "run_id": found.run_id, "workflow_type": found.workflow_type}
-    return notice.model_copy(update=known)
+    return notice.model_copy(update=known) if found.status is STATUS[notice.event] else None

@@ -119,18 +119,14 @@ def _outcome(result: Any, loop: Loop, required: Any) -> Row:
     }
 
 
-# A spreadsheet may take a text that begins so for a formula, unless all of it is a number.
+# What a spreadsheet may take for a formula, unless it is a number; line ends and tabs stay.
 FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d*)?|\.\d+)(e[-+]?\d+)?%?", re.ASCII | re.IGNORECASE)
-# Line ends and tabs stay.
+NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?%?", re.ASCII)
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def cell(text: str) -> str:
-    """Write a model's or a person's text for a spreadsheet, so that it is run as no formula.
-
-    What looks like one gets an apostrophe before it; control characters are left out.
-    """
+    """Write a model's or a person's text for a spreadsheet: an apostrophe keeps it from running."""
     text = well_formed(CONTROLS.sub("", text))
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 

@@ -75,7 +75,7 @@ GIVEN = {
     "deny": ' {call} "WHY"',
 }
 
-Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
+Author = Annotated[str | None, typer.Option(help="Your name, recorded as you give it.")]
 
 
 def review(

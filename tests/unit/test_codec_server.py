@@ -1,5 +1,6 @@
 """The codec server: who may ask it, what it answers, and what a browser lets through."""
 
+import json
 import zlib
 from collections.abc import AsyncIterator
 from io import BytesIO
@@ -13,8 +14,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 
 from commands.codec import BODY_BYTES, CodecServer, codec
-from connection import EXPANDED_BYTES, ZLIB
-from tests.unit.test_encryption import PLAIN, codec_of
+from connection import BOUND_TO, EXPANDED_BYTES, ZLIB
+from tests.unit.test_encryption import PLAIN, RUN, codec_of
 
 TOKEN, WEB_UI = "a-token-of-24-characters", "http://localhost:8233"
 KNOWN = {"Authorization": f"Bearer {TOKEN}", "X-Namespace": "default"}
@@ -47,6 +48,19 @@ async def test_payloads_are_decrypted_and_decompressed(asked: Asked) -> None:
     assert answer.status == 200
     found = ParseDict(await answer.json(), Payloads())
     assert list(found.payloads) == [PLAIN] * 4
+
+
+async def test_what_a_payload_was_encrypted_for_is_shown(asked: Asked) -> None:
+    """The server knows no run to compare it with; in the clear nothing can claim to be for one."""
+    [sealed] = await codec_of("main-1").with_context(RUN).encode([PLAIN])
+    forged = Payload(metadata={**PLAIN.metadata, BOUND_TO: b'{"id": "run"}'}, data=PLAIN.data)
+    answer = await asked.post("/decode", json=body(sealed, forged), headers=KNOWN)
+    [opened, clear] = ParseDict(await answer.json(), Payloads()).payloads
+
+    assert (opened.data, clear) == (PLAIN.data, PLAIN)
+    assert json.loads(opened.metadata[BOUND_TO]) == {
+        "namespace": "default", "kind": "workflow", "id": "run",
+    }  # fmt: skip
 
 
 async def test_payloads_are_encrypted_for_who_starts_a_run(asked: Asked) -> None:

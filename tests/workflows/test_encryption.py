@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -36,6 +36,8 @@ from temporalio.converter import WorkflowSerializationContext as RunContext
 import worker
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Output, Program, Result
+from commands import doctor
+from commands.doctor import starts_check
 from connection import BOUND_TO, ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
 from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
@@ -95,6 +97,28 @@ async def test_a_request_waits_for_a_worker_with_its_key(connected: Connected) -
         found = await result(sender, run)
 
     assert found.final_answer == "129"
+
+
+async def test_doctor_counts_the_starts_that_wait_for_a_key(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the key's id; one that a worker has taken does not count."""
+    monkeypatch.setattr(doctor, "PATIENCE_SECONDS", 60)
+    other, own = await connected("theirs"), await connected("main-1")
+    before = await starts_check(own)
+    async with served(own, ASK.model()):
+        await until_waiting(await begin(own, ASK.request))
+        lost = [await begin(other, ASKED) for _ in range(3)]
+        async with asyncio.timeout(60):
+            for run in lost:
+                while (await run.describe()).raw_description.pending_workflow_task.attempt < 3:
+                    await asyncio.sleep(0.1)
+            check = await starts_check(own)
+
+    assert (before.state, check.state) == ("ok", "warning")
+    assert check.said.startswith("3 of the newest 500 open runs wait for a key")
+    assert check.said.endswith("3 for theirs")
+    assert "Give the workers on mull the key" in check.do[0]
 
 
 async def test_keys_for_code_alone_are_for_workers_of_code(connected: Connected) -> None:
@@ -366,7 +390,7 @@ async def until_asking(run: Handle) -> None:
 @asynccontextmanager
 async def paying(client: Client, calls: Noted, turns: int) -> AsyncIterator[None]:
     """Serve turns that each want to write once."""
-    steps = [[("write", {"text": "a"})], "Done."] * turns
+    steps: list[Any] = [[("write", {"text": "a"})], "Done."] * turns
     async with turning(client, ScriptedTurns(steps), calls):
         yield
 
@@ -437,7 +461,8 @@ async def test_what_a_run_got_is_no_activity_s_nor_the_other_way_round(
 async def clear(connected: Connected) -> Payload:
     """A call of a tool in the clear."""
     task = {"name": "write", "arguments": '{"text": "b"}'}
-    [payload] = await (await connected(None)).data_converter.encode([task])
+    plain: Client = await connected(None)
+    [payload] = await plain.data_converter.encode([task])
     return payload
 
 
@@ -469,7 +494,7 @@ async def loose(client: Client) -> AsyncIterator[None]:
         yield
 
 
-LOOSE = {"workflow_failure_exception_types": []}
+LOOSE: dict[str, Any] = {"workflow_failure_exception_types": []}
 
 
 async def until_waiting(run: Handle) -> None:
@@ -573,9 +598,8 @@ async def said_in(client: Client, session: str, message: str) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
-def stored(event: Any) -> Iterator[Payload]:
-    """Find the payloads of an event that a codec is given."""
-    event.upsert_workflow_search_attributes_event_attributes.ClearField("search_attributes")
-    event.workflow_execution_started_event_attributes.ClearField("search_attributes")
-    event.workflow_execution_continued_as_new_event_attributes.ClearField("search_attributes")
-    return payloads_of(event)
+def stored(event: Any) -> list[Payload]:
+    """Find the payloads that a codec is given: attributes and the SDK's own notes are not."""
+    if event.HasField("marker_recorded_event_attributes"):
+        event.marker_recorded_event_attributes.details.pop("data")
+    return [each for each in payloads_of(event) if "type" not in each.metadata]
