@@ -70,7 +70,6 @@ KEY_ID = "encryption-key-id"
 BOUND_TO = "bound-to"
 # A codec's answer instead of a payload that it doesn't take; the data say why, or it was clear.
 REFUSED = b"binary/refused"
-UNREADABLE = frozenset({ENCRYPTED, REFUSED})
 IN_CLEAR = (
     f"not encrypted, and this worker takes nothing in the clear: set {ENCRYPTION_KEYS} as it is set"
     f" for the worker, or {CLEAR}=read for the worker"
@@ -84,15 +83,14 @@ class UnreadableError(Exception):
     """
 
     def __init__(self, payload: Payload) -> None:
-        if payload.metadata.get("encoding") == REFUSED:
-            said = payload.data.decode("utf-8", "replace") or IN_CLEAR
-            super().__init__(terminal_safe(f"this is {said}", 600))
-            return
         named = payload.metadata.get(KEY_ID, b"unknown").decode("utf-8", "replace")
-        super().__init__(
-            f"this is encrypted with the key {short_name(named)!r}, which is not among the keys"
+        said = (
+            f"encrypted with the key {short_name(named)!r}, which is not among the keys"
             f" here, or differs: set {ENCRYPTION_KEYS} as it is set where this was written"
         )
+        if payload.metadata.get("encoding") == REFUSED:
+            said = terminal_safe(payload.data.decode("utf-8", "replace") or IN_CLEAR, 600)
+        super().__init__(f"this is {said}")
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
@@ -131,7 +129,7 @@ class _MullFailureConverter(DefaultFailureConverter):
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """Raise UnreadableError where the default would show a failure without its message."""
-        if failure.encoded_attributes.metadata.get("encoding") in UNREADABLE:
+        if failure.encoded_attributes.metadata.get("encoding") in {ENCRYPTED, REFUSED}:
             raise UnreadableError(failure.encoded_attributes)
         return super().from_failure(failure, payload_converter)
 
@@ -214,13 +212,12 @@ class _MullPayloadConverter(CompositePayloadConverter):
     ) -> list[Any]:
         kind = next(filter(None, map(_request_of, type_hints or ())), None)
         for payload in payloads:
-            coded = payload.metadata.get("encoding")
-            if coded == REFUSED and (kind or len(payloads) > 1):
+            if (coded := payload.metadata.get("encoding")) in {ENCRYPTED, REFUSED}:
+                error = UnreadableError(payload)
+                if coded == ENCRYPTED or not (kind or len(payloads) > 1):
+                    raise error
                 # No key that comes later makes a request of it.
-                said = str(UnreadableError(payload))
-                raise ApplicationError(said, type="Refused", non_retryable=True)
-            if coded in UNREADABLE:
-                raise UnreadableError(payload)
+                raise ApplicationError(str(error), type="Refused", non_retryable=True)
         try:
             return super().from_payloads([expanded(each) for each in payloads], type_hints)
         except Exception as error:
@@ -303,10 +300,7 @@ def chosen_codec() -> PayloadCodec | None:
 
 
 def strict(client: Client) -> Client:
-    """Return a worker's client: where it has keys, it takes nothing in the clear unless it is told.
-
-    The codec of MULL_CODEC decides by itself.
-    """
+    """Return a worker's client: if it has keys, it takes nothing in the clear but by MULL_CLEAR."""
     codec: Any = client.data_converter.payload_codec
     if not hasattr(codec, "strict") or os.environ.get(CLEAR) == "read":
         return client

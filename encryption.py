@@ -40,8 +40,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
     no key here decrypts passes as it is, and so does what is not encrypted, unless the codec is
     `strict`: whoever wants to read what is refused, or still encrypted, raises UnreadableError.
 
-    Each payload is bound to its namespace, its run, and the activity that takes or returns it: it
-    is refused anywhere else. Without a context there is nothing to compare, and nothing to bind to.
+    Each payload is bound to its namespace, run, and kind, and is refused anywhere else. Without a
+    context there is nothing to compare, and nothing to bind to.
     """
 
     def __init__(self, keys: Mapping[str, AESGCM]) -> None:
@@ -99,7 +99,9 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         if bound := payload.metadata.get(BOUND_TO):
             place: dict[str, str] = json.loads(bound)
             if any(place.get(name, own) != own for name, own in self._place.items()):
-                said = f"encrypted for {_words(place)}, not for {_words(self._place)}"
+                said = " ".join(
+                    ["encrypted for", *place.values(), "not for", *self._place.values()]
+                )
                 return Payload(metadata={"encoding": REFUSED}, data=said.encode())
         return plain
 
@@ -116,15 +118,11 @@ def _place(context: SerializationContext) -> dict[str, str]:
     The SDK tells the workflow no activity's id, and who waits for a standalone one not its type.
     """
     told, kind = vars(context), "activity" if hasattr(context, "activity_id") else "workflow"
-    place = {"namespace": told.get("namespace"), "kind": kind, "id": told.get("workflow_id")}
-    if kind == "activity":
-        alone = {"kind": "standalone activity", "id": told["activity_id"]}
-        place |= {"type": told["activity_type"], **({} if place["id"] else alone)}
+    place = {"kind": kind, "id": told.get("workflow_id"), "type": told.get("activity_type")}
+    if kind == "activity" and not place["id"]:
+        place |= {"kind": "standalone activity", "id": told["activity_id"]}
+    place["namespace"] = told.get("namespace")
     return {name: known for name, known in place.items() if known} if place["namespace"] else {}
-
-
-def _words(place: Mapping[str, str]) -> str:
-    return " ".join(place[name] for name in ("kind", "type", "id") if name in place)
 
 
 def codec_from(environment: Mapping[str, str]) -> PayloadCodec:

@@ -50,8 +50,7 @@ class WebhookActivities:
     @activity.defn
     async def send_notice(self, notice: Notice) -> None:
         """Post a notice once. Raises ApplicationError unless the receiver accepts it."""
-        known = await _verified(notice)
-        if known is None:
+        if (known := await _verified(notice)) is None:
             return
         link = self._page(known.workflow_id, known.run_id)
         body = json.dumps(known.model_dump(mode="json") | {"link": link}).encode()
@@ -72,8 +71,7 @@ class WebhookActivities:
 async def _verified(notice: Notice) -> Notice | None:
     """Return the notice as the server knows its run; None if that is not so, or no more.
 
-    Any client may start a notice, or this activity, about any run: only a run that Mull's workers
-    serve starts one as its child. Raises ApplicationError for any other.
+    Raises ApplicationError unless a run that Mull's workers serve started this one as its child.
     """
     info, client = activity.info(), activity.client()
     run = client.get_workflow_handle(notice.workflow_id, run_id=notice.run_id)

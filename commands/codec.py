@@ -110,8 +110,7 @@ class CodecServer:
         self._check(bearer, request.cookies.get(COOKIE, ""))
         encode = request.match_info["way"] == "encode"
         try:
-            given = list(json_format.Parse(await request.text(), Payloads()).payloads)
-            payloads = given
+            payloads = given = list(json_format.Parse(await request.text(), Payloads()).payloads)
             if self._codec is not None:
                 payloads = await (self._codec.encode if encode else self._codec.decode)(given)
             payloads = payloads if encode else list(_opened(payloads))

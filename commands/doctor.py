@@ -246,7 +246,7 @@ async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Chec
 
 
 async def starts_check(client: Client) -> Check:
-    """Count the newest open runs whose start no worker can decrypt, by its key's id."""
+    """Count, for a few seconds, the newest open runs that wait for a key, by the key's id."""
     waiting, where = Counter[str](), f"ExecutionStatus = 'Running' AND TaskQueue = '{TASK_QUEUE}'"
 
     async def look(run: WorkflowExecution) -> None:
@@ -255,10 +255,10 @@ async def starts_check(client: Client) -> Check:
         tries = seen.raw_description.pending_workflow_task.attempt
         if tries > FEW_TRIES and seen.history_length < TAKEN_EVENTS:
             first = await anext(handle.fetch_history_events(page_size=1))
-            given = first.workflow_execution_started_event_attributes.input.payloads[:1]
-            waiting.update(one.metadata[KEY_ID].decode() for one in given if KEY_ID in one.metadata)
+            for one in first.workflow_execution_started_event_attributes.input.payloads[:1]:
+                if KEY_ID in one.metadata:
+                    waiting[one.metadata[KEY_ID].decode("utf-8", "replace")] += 1
 
-    # What was counted until then is told.
     with suppress(RPCError, TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             runs = [look(run) async for run in client.list_workflows(where, limit=MOST_RUNS)]

@@ -397,10 +397,7 @@ def refusal(reason: str) -> ApplicationError:
 
 
 class Inbound(Interceptor):
-    """Sees what comes in to a run: its start, updates, and the Web UI's query for the details.
-
-    With `strict` an update without any input is refused: that is one in the clear.
-    """
+    """Sees a run's start, updates, and query for details; `strict`ly no update has no input."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self._part = _StrictInbound if strict else _Inbound
@@ -457,7 +454,7 @@ class _Inbound(WorkflowInboundInterceptor):
 
 class _StrictInbound(_Inbound):
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
-        """Refuse what nobody encrypted."""
+        """Refuse an update without any input: nobody encrypted it."""
         if not call.args:
             raise refusal("an update without an encrypted input: give one, such as {}")
         super().handle_update_validator(call)

@@ -29,8 +29,7 @@ class WebhookWorkflow:
 
     def __new__(cls, *inputs: object) -> "WebhookWorkflow":
         """Reject a start without a valid request, which would fail every workflow task."""
-        # That file imports this one.
-        from workflows.base import require
+        from workflows.base import require  # which imports this file
 
         require(Notice, inputs, '{"event": "waiting", ...}')
         return super().__new__(cls)

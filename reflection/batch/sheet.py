@@ -20,10 +20,14 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
         became = f"{seen.completed:,} completed, {others}, {seen.not_started:,} not started"
         tone: Tone = "good" if seen.completed == seen.total else "warning"
-        ended = signed(seen.stop_explanation, seen.stop_explanation.removeprefix("finished by "))
+        ended = seen.stop_explanation
         return Sheet(
             subject=runs,
-            verdict=Verdict(words=ended, tone=tone, stop_reason=seen.stop_reason),
+            verdict=Verdict(
+                words=signed(ended, ended.removeprefix("finished by ")),
+                tone=tone,
+                stop_reason=seen.stop_reason,
+            ),
             facts=(
                 Fact("batch", f"{seen.total - seen.not_started:,} of {runs}"),
                 Fact("runs", became),

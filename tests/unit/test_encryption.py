@@ -157,9 +157,9 @@ def test_what_was_encrypted_for_one_place_is_read_at_no_other(writer: int, reade
 
 def test_a_standalone_call_s_result_is_read_by_who_waits_for_it() -> None:
     """The SDK tells its type to none but who started it, and who runs it."""
-    codec, waits = codec_of("main-1"), PLACES[5]
-    [sealed] = encrypted(codec.with_context(waits), PLAIN)
-    known = replace(waits, activity_type=None, activity_task_queue=None)
+    codec = codec_of("main-1")
+    [sealed] = encrypted(codec.with_context(PLACES[5]), PLAIN)
+    known = ActivitySerializationContext("default", "run", None, None, None, None, False)
 
     assert decrypted(codec.with_context(known), sealed) == [PLAIN]
 
