@@ -13,7 +13,6 @@ from temporalio.converter import PayloadCodec
 
 from commands.command import Exit, fail, tell
 from connection import (
-    BOUND_TO,
     ENCRYPTED,
     EXPANDED_BYTES,
     ConfigurationError,
@@ -110,15 +109,10 @@ class CodecServer:
         self._check(bearer, request.cookies.get(COOKIE, ""))
         encode = request.match_info["way"] == "encode"
         try:
-            payloads = given = list(json_format.Parse(await request.text(), Payloads()).payloads)
+            payloads = list(json_format.Parse(await request.text(), Payloads()).payloads)
             if self._codec is not None:
-                payloads = await (self._codec.encode if encode else self._codec.decode)(given)
+                payloads = await (self._codec.encode if encode else self._codec.decode)(payloads)
             payloads = payloads if encode else list(_opened(payloads))
-            for sealed, opened in () if encode else zip(given, payloads, strict=False):
-                # Nothing here knows the run: whoever reads compares what it was encrypted for.
-                opened.metadata.pop(BOUND_TO, None)
-                if sealed.metadata.get("encoding") == ENCRYPTED and BOUND_TO in sealed.metadata:
-                    opened.metadata[BOUND_TO] = sealed.metadata[BOUND_TO]
         except UnreadableError as error:
             raise web.HTTPBadRequest(text=f"{error}.") from None
         except (json_format.Error, ValueError, RecursionError):
