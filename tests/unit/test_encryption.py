@@ -333,6 +333,8 @@ def test_the_keys_are_among_the_secrets_and_their_ids_are_not(
         ({"MULL_ENCRYPTION_KEYS": keys("b", "code-1", "a")},
          "on: encrypts with b, code's with code-1, also decrypts a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a")}, "on: encrypts with a"),
+        ({"MULL_ENCRYPTION_KEYS": keys("a"), "MULL_CLEAR": "read"},
+         "on: encrypts with a; MULL_CLEAR: workers also take what is in the clear"),
         ({"MULL_ENCRYPTION_KEYS": keys("code-2", "code-1")},
          "on: code's with code-2, also decrypts code-1"),
         ({"MULL_CODEC": "own_codec:made"}, "on: by the codec of MULL_CODEC"),
