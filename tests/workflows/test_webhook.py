@@ -87,7 +87,7 @@ class Receiver:
 
     async def until_told(self, requests: int) -> list[dict[str, Any]]:
         """Wait for so many requests, and return the bodies."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.taken) < requests:
                 await asyncio.sleep(0.02)
         return self.told()
@@ -212,7 +212,7 @@ MADE_UP = {"id": "x", "event": "failed", "time": NOW, "error_type": "Phishing"}
 async def made_up(client: Client, **fields: Any) -> dict[str, Any]:
     """Build a notice as any client may, of a run that there is: it waits, and failed nowhere."""
     run = await begin(client, ASK.request)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (await run.query("progress"))["needs_review"]:
             await asyncio.sleep(0.05)
     known = {"workflow_id": run.id, "run_id": run.result_run_id, "workflow_type": "Mull"}
@@ -306,7 +306,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
         port = receiver.port if answers else 9
         async with served(client, ASK.model(), port):
             run = await begin(client, ASK.request)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not (await run.query("progress"))["needs_review"]:
                     await asyncio.sleep(0.05)
                 await run.execute_update("review", {"accept": True})
@@ -317,7 +317,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
                 if event.HasField("child_workflow_execution_started_event_attributes")
             ]
             said = "" if answers else "the receiver can't be reached: ClientConnectorError"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while await last_failure(client, child.workflow_id) != said:
                     await asyncio.sleep(0.05)
             await client.get_workflow_handle(child.workflow_id).terminate()
@@ -330,7 +330,7 @@ async def test_without_a_webhook_there_is_not_one_event_more(client: Client) -> 
         for each in worker.build(client, worker.QUEUES, ASK.model(), **STRICT):
             await stack.enter_async_context(each)
         run = await begin(client, ASK.request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (await run.query("progress"))["needs_review"]:
                 await asyncio.sleep(0.05)
         await run.execute_update("review", {"accept": True})
