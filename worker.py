@@ -73,6 +73,7 @@ from connection import (
     address,
     connect,
     silence,
+    strict,
 )
 from reflection.text import terminal_safe
 from service import (
@@ -164,7 +165,7 @@ def build(
     `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
     workflow worker: tests use them to replay every task.
     """
-    served: dict[str, dict[str, Any]] = {}
+    client, served = strict(client), dict[str, dict[str, Any]]()
     if "mull" in queues:
         served["mull"] = _runs(client, build_id, webhook) | workflow_options
     if "llm" in queues and model is not None:
@@ -211,6 +212,7 @@ def _runs(
         client, os.environ.get(CALIBRATION), webhook=webhook is not None
     )
     shared = MemoryActivities(client)
+    encrypted_only = getattr(client.data_converter.payload_codec, "strict", False)
     return {
         "workflows": [*WORKFLOWS, *HELPERS],
         "activities": [
@@ -224,7 +226,7 @@ def _runs(
             shared.remember_reflection,
             *([] if webhook is None else [webhook.send_notice]),
         ],
-        "interceptors": [Inbound()],
+        "interceptors": [Inbound(strict=encrypted_only)],
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
         "workflow_runner": MovingRunner(MOVING) if build_id else UnsandboxedWorkflowRunner(),

@@ -1,5 +1,6 @@
 """The port through which `doctor` asks a worker what it is configured with."""
 
+import os
 from collections.abc import Awaitable, Callable, Collection
 from typing import Literal, NamedTuple
 
@@ -12,7 +13,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import CODEC, chosen_codec, pollers
+from connection import CLEAR, CODEC, chosen_codec, pollers
 from reflection.request import Record, Request
 
 # The worker deployment that all of Mull's versions belong to.
@@ -57,6 +58,7 @@ def encryption_check(where: str) -> Check:
     said = "off: the server holds all texts in the clear"
     if codec := chosen_codec():
         said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
+        said += f"; {CLEAR}: workers also take what is in the clear" if CLEAR in os.environ else ""
     return Check("encryption", where, "ok", said)
 
 

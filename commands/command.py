@@ -31,6 +31,8 @@ MOUNTED = "/run/secrets/mull"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # So a list of 80 columns has room for the id, how the run ended, its start and its result.
 SLUG_COLUMNS = 16
+# Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
+UPDATE_BYTES = 400_000
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -214,6 +216,16 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
     tell(f"Note: {said}; the {what} waits for a worker.")
 
 
+def sized(given: Any) -> Any:
+    """Return what an update gives a run, or exit where it is too large: docs/operations.md."""
+    from connection import DATA_CONVERTER
+
+    size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
+    if size > UPDATE_BYTES:
+        fail(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once.", Exit.USAGE)
+    return given
+
+
 def run_page(workflow_id: str, run_id: str | None) -> str | None:
     """Return the address of a run in the Web UI, or None if no Web UI is known.
 
@@ -225,8 +237,11 @@ def run_page(workflow_id: str, run_id: str | None) -> str | None:
     base = os.environ.get("MULL_WEB_UI") or _beside(address())
     if not base:
         return None
-    place = f"{base.rstrip('/')}/namespaces/{quote(namespace())}/workflows"
-    return f"{place}/{quote(workflow_id, safe='')}/{run_id}/history" if run_id else place
+    place = f"{base.rstrip('/')}/namespaces/{quote(namespace(), safe='')}/workflows"
+    # No quoting keeps a browser from following dots.
+    if not run_id or workflow_id in {".", ".."}:
+        return place
+    return f"{place}/{quote(workflow_id, safe='')}/{quote(run_id, safe='')}/history"
 
 
 def _beside(server: str) -> str | None:

@@ -323,15 +323,16 @@ async def _slow(handle: Handle) -> str | None:
         described = await handle.describe()
     except RPCError:
         return None
-    pending = described.raw_description.pending_activities
+    # What a call's worker wrote was encrypted for the call.
+    pending, known = described.raw_description.pending_activities, handle._client.data_converter
     if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
         return f"the worker can't go on with this run (attempt {tries}): its log says why"
     for call in pending:
         if call.activity_type.name == "retrieve":
             details = list(call.heartbeat_details.payloads)
-            return terminal.reading_words(await described.data_converter.decode(details))
+            return terminal.reading_words(await known.decode(details))
         if call.last_failure.HasField("encoded_attributes"):
-            error = await described.data_converter.decode_failure(call.last_failure)
+            error = await known.decode_failure(call.last_failure)
             call.last_failure.message = getattr(error, "message", "")
     return terminal.slow_words(pending, datetime.now(UTC))
 

@@ -20,7 +20,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
-from commands.command import Exit, fail, say_unserved, tell, unserved
+from commands.command import Exit, fail, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
 from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
 from connection import TASK_QUEUE
@@ -199,7 +199,7 @@ async def send_page(handle: Handle, page: BatchPage) -> int | None:
     """Send a page until it is accepted; return how many are there, None where the batch ended."""
     while True:
         try:
-            return int(await handle.execute_update("add_page", page))
+            return int(await handle.execute_update("add_page", sized(page)))
         except WorkflowUpdateFailedError as error:
             said = getattr(error.cause, "message", str(error.cause))
             if getattr(error.cause, "type", "") != BATCH_CONTINUES:

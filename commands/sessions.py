@@ -19,7 +19,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, fail, option_of, say_unserved, tell, unserved
+from commands.command import Exit, fail, option_of, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
 from connection import TASK_QUEUE
@@ -59,6 +59,7 @@ async def send(
     missing = await unserved(client, TURN.queues(request))
     if missing:
         say_unserved(missing, "session", waits=False)
+    sized(message)
     key = message_id or uuid.uuid4().hex
     while True:
         sent = await _sent(client, session, request, message, key)

@@ -23,6 +23,7 @@ from commands.command import (
     fail,
     read_given,
     say_unserved,
+    sized,
     tell,
     unserved,
     with_client,
@@ -74,7 +75,7 @@ GIVEN = {
     "deny": ' {call} "WHY"',
 }
 
-Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
+Author = Annotated[str | None, typer.Option(help="Your name, recorded as you give it.")]
 
 
 def review(
@@ -243,7 +244,7 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
         say_unserved(missing, "update", waits=False)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await run.handle.execute_update(name, argument)
+            return await run.handle.execute_update(name, sized(argument))
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):

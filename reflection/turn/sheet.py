@@ -77,7 +77,7 @@ def _calls(seen: Seen) -> parts.Table:
             call.step,
             call.words,
             call.status if call.record_of is None else f"as call {call.record_of + 1}",
-            call.approval.author if call.approval else None,
+            parts.claimed(call.approval.author) if call.approval else None,
             call.seconds,
         )
         for call in seen.calls
@@ -108,6 +108,8 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
         if made.next == "call_tools":
             calls = [call for call in seen.calls if call.step == step]
             ends = ["ok" if one.status == "ok" else f"{one.status}, {one.content}" for one in calls]
+            said = [one.approval.author if one.approval else None for one in calls]
+            ends = list(map(parts.signed, ends, said))
             below = [f"{call.words}: {end}" for call, end in zip(calls, ends, strict=True)]
         elif made.next == "reflect":
             below = [one.reflection for one in seen.reflections if one.step == step]

@@ -62,7 +62,7 @@ async def test_a_batch_is_shown_and_finished(cli: Cli, client: Client, tmp_path:
     result = json.loads(watched.stdout)
     assert (result["stop_reason"], result["completed"]) == ("finished_by_person", 2)
     assert (watched.returncode, shown.returncode) == (0, 0)
-    assert "finished by ann (finished_by_person)" in " ".join(shown.stdout.split())
+    assert 'finished by "ann" (unverified) (finished_by_person)' in " ".join(shown.stdout.split())
     assert all(findings in " ".join(each.stderr.split()) for each in (standing, shown))
 
 

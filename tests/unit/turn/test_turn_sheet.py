@@ -31,7 +31,7 @@ def test_a_finished_turn() -> None:
         (
             "the model asked for 2 tool calls",
             'read({"path": "a"}): ok',
-            'mail({"path": "no"}): denied, by ann: not now',
+            'mail({"path": "no"}): denied, by "ann" (unverified): not now',
         ),
         ("step 2 of 6",),
         ("the model asked for 1 tool call", 'calc({"path": "bad"}): error, result of bad'),
