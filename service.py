@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ import telemetry
 from activities.doctor import DEPLOYMENT, versions_in_use
 from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import ConfigurationError, pollers
+from connection import ConfigurationError, UnreadableError, pollers
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
@@ -219,6 +220,7 @@ def set_up_log(style: str) -> None:
 def silence_ordinary() -> None:
     """Silence expected warnings of the SDK and of LiteLLM."""
     logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
+    logging.getLogger("temporalio.worker._workflow").addFilter(is_news)
     # A run that leaves the cache ends its spans in another context, which does no harm.
     logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
     for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
@@ -230,6 +232,22 @@ def is_worth_reading(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     cancelled = isinstance(error, asyncio.CancelledError)
     return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
+
+
+# The runs that wait for a key, of which the newest are remembered: each of their tasks fails.
+_UNREADABLE: deque[object] = deque(maxlen=10_000)
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Make one line of a run that can't be read, the first time; return False for later ones."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, UnreadableError):
+        return True
+    if record.args in _UNREADABLE:
+        return False
+    _UNREADABLE.append(record.args)
+    record.msg, record.exc_info = f"{record.msg}: {error}", None
+    return True
 
 
 def set_up_runtime(metrics: tuple[str, int] | None, style: str) -> None:
