@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from activities.agents import AgentActivities
@@ -138,6 +138,9 @@ STICKY = timedelta(seconds=1)
 # Workflow tasks share one interpreter lock. Of the SDK's 100 side by side each is so slow that on a
 # busy machine one is taken for deadlocked, after 2 s; fewer are done sooner.
 TASKS_AT_ONCE = 16
+# Half of them for runs that begin, of which the SDK's own number would take one at a time: behind a
+# thousand runs under way a new one would not begin for a minute.
+POLLS = 10
 
 logger = logging.getLogger("mull.worker")
 
@@ -232,6 +235,8 @@ def _runs(
         "workflow_runner": MovingRunner(MOVING) if build_id else UnsandboxedWorkflowRunner(),
         "sticky_queue_schedule_to_start_timeout": STICKY,
         "max_concurrent_workflow_tasks": TASKS_AT_ONCE,
+        "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(POLLS),
+        "nonsticky_to_sticky_poll_ratio": 0.5,
     }
 
 
@@ -405,7 +410,7 @@ def main(arguments: Sequence[str]) -> int:
             metering.shutdown()
 
     try:
-        set_up_runtime(options.metrics, options.log)
+        set_up_runtime(options.metrics)
         asyncio.run(serve(options, options.health and Health(options.health), flush))
     except NoServerError as error:
         hint = "Set TEMPORAL_ADDRESS, or start one with `mull dev`"

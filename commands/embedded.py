@@ -58,6 +58,7 @@ SETTINGS = (
     "--sqlite-pragma=journal_mode=WAL",
     "--sqlite-pragma=synchronous=NORMAL",
     "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
+    "--dynamic-config-value=matching.enableFairness=true",
     "--log-level=error",
 )
 START_SECONDS = 60

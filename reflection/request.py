@@ -64,6 +64,9 @@ class Request(Frozen):
         return TASK_TIMEOUT if 0 < size <= SMALL_BYTES else None
 
 
+# Of Temporal's five, where 1 goes first: a run that a person follows, and any other. A run's later
+# calls come after the first ones of others, and all of a batch comes last.
+PERSON_PRIORITY, NORMAL_PRIORITY, BATCH_PRIORITY = 2, 3, 5
 DRAFT_BYTES = 100_000
 OUTPUT_TOKENS = 4096
 # Of a model that thinks: in recorded sets of theirs nine answers in ten take more than 1,024.

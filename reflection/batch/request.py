@@ -33,8 +33,6 @@ SHARED_BYTES = 150_000
 PAGE_ID = "/page-{}"
 # A page was sent to a history that ends: it is sent again.
 BATCH_CONTINUES = "BatchContinues"
-# The last of five: what a person asks comes before every run of a batch that waits for a worker.
-PRIORITY_KEY = 5
 # Several runs are started by one message to the server, of at most 4 MB.
 STARTED_BYTES = 2_500_000
 
