@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from activities.agents import AgentActivities
@@ -63,7 +63,7 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import end_process, read_secrets
+from commands.command import end_after, end_process, read_secrets
 from connection import (
     CALIBRATION,
     GRACE_SECONDS,
@@ -128,8 +128,10 @@ WORKFLOWS = [
 HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
 # Where workers have versions: those that last, or belong to none.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
-# The seconds that calls in flight have once a worker is told to stop.
+# The seconds that calls in flight have once a worker is told to stop. So many after the longest of
+# them it ends, whatever can't be evicted or closed: before it is killed, as deploy/ says.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
+LAST_SECONDS = 10.0
 # A dead worker's run waits for so long before another takes it, and often twice: for its call, and
 # for what comes of it. A busy one that needs longer for a task has the run replayed whole, in some
 # 30 ms: 25 tasks of 120 runs of 10 samples at once did.
@@ -137,6 +139,9 @@ STICKY = timedelta(seconds=1)
 # Workflow tasks share one interpreter lock. Of the SDK's 100 side by side each is so slow that on a
 # busy machine one is taken for deadlocked, after 2 s; fewer are done sooner.
 TASKS_AT_ONCE = 16
+# Half of them for runs that begin, of which the SDK's own number would take one at a time: behind a
+# thousand runs under way a new one would not begin for a minute.
+POLLS = 10
 
 logger = logging.getLogger("mull.worker")
 
@@ -232,6 +237,8 @@ def _runs(
         "workflow_runner": MovingRunner(MOVING) if build_id else UnsandboxedWorkflowRunner(),
         "sticky_queue_schedule_to_start_timeout": STICKY,
         "max_concurrent_workflow_tasks": TASKS_AT_ONCE,
+        "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(POLLS),
+        "nonsticky_to_sticky_poll_ratio": 0.5,
     }
 
 
@@ -307,7 +314,9 @@ def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[
         yield rebuild_traces(options.traces, options.log)
 
 
-async def serve(options: argparse.Namespace, health: Health | None) -> None:
+async def serve(
+    options: argparse.Namespace, health: Health | None, flush: Callable[[], None]
+) -> None:
     """Serve until a signal, then let calls in flight end, unless there is a second signal."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
@@ -330,7 +339,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
     client = await connect(only_code=set(options.queues) == {"code"})
     rate, version = options.calls_per_second, options.build_id
     async with contextlib.AsyncExitStack() as stack:
-        watches = []
+        watches, first = [], list[Worker]()
         if "mull" in options.queues:
             # Runs go on at once, and need what takes seconds to load only for their next call.
             first = build(client, ["mull"], build_id=version, webhook=webhook)
@@ -372,6 +381,9 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         await stop.wait()
         most = max(GRACE[queue] for queue in queues)
         logger.info("stopping: calls in flight have up to %d s", most)
+        end_after(most + LAST_SECONDS, flush)
+        # Side by side: one after the other their graces would add up.
+        await asyncio.gather(*(each.shutdown() for each in (*first, *workers)))
 
 
 def end_at_once() -> NoReturn:
@@ -395,9 +407,15 @@ def main(arguments: Sequence[str]) -> int:
         tracing, metering = telemetry.set_up(options.traces), telemetry.measure()
     except OSError as error:
         return _failed(options, 2, f"{options.traces} can't be written: {error.strerror}")
+
+    def flush() -> None:
+        tracing.shutdown()
+        if metering is not None:
+            metering.shutdown()
+
     try:
-        set_up_runtime(options.metrics, options.log)
-        asyncio.run(serve(options, options.health and Health(options.health)))
+        set_up_runtime(options.metrics)
+        asyncio.run(serve(options, options.health and Health(options.health), flush))
     except NoServerError as error:
         hint = "Set TEMPORAL_ADDRESS, or start one with `mull dev`"
         return _failed(options, 3, f"{error}.\n{hint}")
@@ -408,9 +426,7 @@ def main(arguments: Sequence[str]) -> int:
     except (RPCError, RuntimeError) as error:
         return _failed(options, 1, f"the worker failed: {terminal_safe(str(error), 300)}")
     finally:
-        tracing.shutdown()
-        if metering is not None:
-            metering.shutdown()
+        flush()
     return 0
 
 

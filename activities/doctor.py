@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Awaitable, Callable, Collection
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from pydantic import FailFast, Field, StringConstraints
 from temporalio import activity
 from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
 from temporalio.api.workflowservice.v1 import (
@@ -18,6 +19,7 @@ from reflection.request import Record, Request
 
 # The worker deployment that all of Mull's versions belong to.
 DEPLOYMENT = "mull"
+QueueName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 State = Literal["ok", "warning", "wrong"]
 IN_USE = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
@@ -43,7 +45,7 @@ class Check(NamedTuple):
 class DoctorRequest(Request):
     """The queues whose workers are examined; `offline` leaves out the calls of models."""
 
-    queues: tuple[str, ...] = ("mull",)
+    queues: Annotated[tuple[QueueName, ...], FailFast()] = Field(("mull",), max_length=20)
     offline: bool = False
 
 

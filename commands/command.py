@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
@@ -137,6 +139,26 @@ def end_process(code: int) -> NoReturn:
     except BrokenPipeError:
         code = Exit.READER_GONE
     os._exit(code)
+
+
+# What a receiver of spans may take to answer, where it hangs.
+FLUSH_SECONDS = 5.0
+
+
+def end_after(seconds: float, flush: Callable[[], None]) -> None:
+    """End this process so many seconds from now, once it has flushed what it tells others."""
+
+    def end() -> None:
+        said = "something can't be evicted or closed: the worker ends without that"
+        logging.getLogger("mull.worker").critical(said)
+        flushing = Thread(target=flush, daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_SECONDS)
+        end_process(0)
+
+    timer = Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:

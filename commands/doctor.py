@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
+from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 import connection
@@ -36,6 +37,7 @@ from activities.doctor import (
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
 from connection import KEY_ID, TASK_QUEUE
+from reflection.request import PERSON_PRIORITY
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -105,6 +107,7 @@ async def examine(
             task_queue="mull",
             result_type=DoctorResult,
             execution_timeout=within,
+            priority=Priority(priority_key=PERSON_PRIORITY),
         )
         ending = asyncio.create_task(handle.result())
         await asyncio.wait({ending}, timeout=TAKEN_SECONDS)

@@ -15,7 +15,7 @@ from temporalio.client import (
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,6 +23,7 @@ from commands.command import Exit, fail, option_of, say_unserved, sized, tell, u
 from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
 from connection import TASK_QUEUE
+from reflection.request import PERSON_PRIORITY
 from reflection.text import tally_words
 from reflection.turn.result import ToolTurnResult
 from reflection.turn.session import (
@@ -103,6 +104,7 @@ async def _sent(
         id=session,
         task_queue=TASK_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        priority=Priority(priority_key=PERSON_PRIORITY),
     )
     return await client.start_update_with_start_workflow(
         "send", message, start_workflow_operation=begun, **given

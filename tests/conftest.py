@@ -72,6 +72,7 @@ NAMESPACES = (
     "paced",
     "agents",
     "rollout",
+    "floods",
 )
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
     from reflection.turn.conversation import StreamedText
-    from reflection.turn.loop import Turn
+    from reflection.turn.loop import MOST_UNUSABLE, Turn
     from reflection.turn.request import ToolTurnRequest
     from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
     from reflection.turn.sheet import sheet
@@ -160,6 +160,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
+            # Earlier runs asked until their last step.
+            if state.unusable >= MOST_UNUSABLE and not workflow.patched("unusable replies"):
+                state.unusable = 1
             # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
             line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
             alone = line.startswith("confidence:") and not line.endswith((")", "]", "_"))

@@ -16,17 +16,21 @@ from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
-from reflection.replies import MOST_REPLY_BYTES, is_heavy
+from reflection.replies import (
+    MOST_REPLY_BYTES,
+    has_too_many_values,
+    is_heavy,
+    leave_out_calls,
+    shallow,
+)
 from reflection.run import Spending
 from reflection.text import well_formed
-from reflection.turn.tools import AskedCall
+from reflection.turn.tools import MOST_CALLS, AskedCall
 
 MOST_ERROR_BYTES = 16 * 2**10
 # A token may come in an event of 500 bytes.
 MOST_EVENTS_BYTES = 16 * MOST_REPLY_BYTES
 _NOT_STREAMED = re.compile(rb"\bstream", re.IGNORECASE)
-# LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
-MOST_VALUES = 2_000
 MOST_NAME = 1_000
 # Python reads no integer of over 4,300 digits.
 MOST_DIGITS = 100
@@ -42,7 +46,8 @@ class Exchange:
 
     With `on_text` the reply is asked for in events, and the text so far is told as it grows.
     `unreachable` is the error by which no connection was made. `stray` tells what would lead a
-    request to another provider, and `refused` for what one was not sent.
+    request to another provider, and `refused` for what one was not sent. `lost` replies came, and
+    are too large to be read; of others so many calls were left out.
     """
 
     on_text: OnText | None = None
@@ -52,6 +57,8 @@ class Exchange:
     status: int = 0
     body: bytes = b""
     failed: str = ""
+    lost: bool = False
+    calls_left_out: int = 0
     unreachable: Exception | None = None
 
     def begin(self, request: httpx.Request) -> None:
@@ -109,7 +116,7 @@ async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Respons
             response.headers["Content-Type"] = "application/json"
         else:
             body = b"".join([piece async for piece in _pieces(response, most)])
-        exchange.body = _usable(body, exchange.status) if exchange.status < 400 else body[:most]
+        exchange.body = _usable(body, exchange) if exchange.status < 400 else body[:most]
     finally:
         await response.aclose()
     return response
@@ -184,7 +191,7 @@ class _Reply:
         """Add what an event says; True if it is an error and no part of a reply."""
         event: Any = None
         with suppress(ValueError, RecursionError):
-            event = None if is_heavy(data) else json.loads(data)
+            event = None if is_heavy(data) else json.loads(shallow(data))
         if not isinstance(event, dict):
             raise httpx.RemoteProtocolError("an event can't be read")
         if event.get("error") or event.get("object") == "error":
@@ -232,7 +239,9 @@ class _Reply:
         if self._finish is None:
             raise httpx.RemoteProtocolError("the events end before the reply does")
         refusal = "".join(self._refusal)
-        said = {"content": self.text, "refusal": refusal, "tool_calls": self._calls}
+        # The others are only counted: all together might be too large.
+        calls = [*self._calls[:MOST_CALLS], *({"function": 0} for _ in self._calls[MOST_CALLS:])]
+        said = {"content": self.text, "refusal": refusal, "tool_calls": calls}
         message = {"role": "assistant"} | {name: part or None for name, part in said.items()}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         whole = self._whole | {"object": "chat.completion", "choices": [choice]}
@@ -295,28 +304,28 @@ async def pieces(
         yield piece
 
 
-def _usable(body: bytes, status: int) -> bytes:
+def _usable(body: bytes, exchange: Exchange) -> bytes:
     """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
 
     It would refuse all of it for a wrong usage, a text in parts or a tool call in another shape,
     and look for a long name in its list for seconds.
     """
-    too_large = ValueError(f"answered {status} with more than a reply can be")
-    if is_heavy(body):
-        raise too_large
-    try:
+    exchange.lost = is_heavy(body)
+    body, whole = b"" if exchange.lost else shallow(body), None
+    with suppress(ValueError, RecursionError):
         whole = json.loads(body, parse_int=_integer)
-    except (ValueError, RecursionError):
-        return body
-    if _has_too_many_values(whole):
-        raise too_large
+    if has_too_many_values(whole):
+        exchange.calls_left_out = leave_out_calls(whole, MOST_CALLS)
+        exchange.lost = has_too_many_values(whole)
+    if exchange.lost:
+        raise ValueError(f"answered {exchange.status} with more than a reply can be")
     if not isinstance(whole, dict):
         return body
     names = {name: whole[name] for name in ("id", "model") if isinstance(whole.get(name), str)}
     mended = {name: cut for name, given in names.items() if (cut := given[:MOST_NAME]) != given}
     if not _has_whole_counts(whole.get("usage")):
         mended["usage"] = None
-    changed = _mend_messages(whole.get("choices"))
+    changed = _mend_messages(whole.get("choices")) or exchange.calls_left_out
     return json.dumps(whole | mended).encode() if mended or changed else body
 
 
@@ -345,7 +354,9 @@ def _shaped_call(call: object) -> dict[str, object]:
     function = function if isinstance(function, dict) else {"arguments": function}
     given, name, own = function.get("arguments"), function.get("name"), known.get("id")
     written = given if isinstance(given, str) else "" if given is None else json.dumps(given)
-    shaped = {"name": name if isinstance(name, str) else "", "arguments": written}
+    # LiteLLM reads them, too.
+    read = shallow(written.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+    shaped = {"name": name if isinstance(name, str) else "", "arguments": read}
     identity = {"id": own if isinstance(own, str) else None, "type": "function"}
     return {**known, **identity, "function": {**function, **shaped}}
 
@@ -363,20 +374,6 @@ def _has_whole_counts(usage: object) -> bool:
     return all(count is None or type(count) is int for count in counts)
 
 
-def _has_too_many_values(whole: object) -> bool:
-    """Count the values of a reply; lists of tokens are free but in a completion."""
-    left, count = [whole], 0
-    free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
-    while left and count <= MOST_VALUES:
-        value = left.pop()
-        count += 1
-        if isinstance(value, dict):
-            left += value.values()
-        elif isinstance(value, list) and not set(map(type, value)) <= free:
-            left += value
-    return count + len(left) > MOST_VALUES
-
-
 def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any) -> ModelReply:
     """Read a chat completion in OpenAI's form; what else is `known` of the reply is passed on.
 
@@ -391,13 +388,17 @@ def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any)
     lost = _lost(choice, call, spending)
     if lost is not None:
         kind, line = lost
-        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+        error = SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+        error.refusal = _refusal(choice.message)
+        raise error
+    exchange = EXCHANGE.get() or Exchange()
     return ModelReply(
         text=choice.message.content or "",
         finish_reason=choice.finish_reason,
         spending=spending,
         response_id=response.id or None,
         calls=tuple(map(_asked, choice.message.tool_calls or ())) if call.tools else (),
+        calls_left_out=exchange.calls_left_out if call.tools else 0,
         **known,
     )
 
@@ -414,14 +415,13 @@ def _asked(call: Any) -> AskedCall:
 def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] | None:
     """Return the kind of a lost reply and the reason; None if the reply can be used."""
     message = choice.message
-    fields = getattr(message, "provider_specific_fields", None) or {}
     calls = getattr(message, "tool_calls", None)
     written = (message.content or "").strip()
     thought = not written or (written.startswith("<think>") and "</think>" not in written)
     empty = not written and not (calls and call.tools)
     if choice.finish_reason == "content_filter":
         return "ContentPolicyViolationError", "the provider's content filter took the reply"
-    if getattr(message, "refusal", None) or fields.get("refusal"):
+    if _refusal(message):
         return "Refusal", "the model refused to answer"
     if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
         after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
@@ -432,6 +432,13 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
     if empty and calls:
         return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None
+
+
+def _refusal(message: Any) -> str:
+    """Return the words in which a model refused; empty if it did not."""
+    fields = getattr(message, "provider_specific_fields", None) or {}
+    said = getattr(message, "refusal", None) or fields.get("refusal")
+    return said if isinstance(said, str) else "it gave no reason" if said else ""
 
 
 def read_spending(response: Any, cost: float | None) -> Spending:

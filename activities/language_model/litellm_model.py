@@ -399,4 +399,7 @@ def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: st
         failure.args = (_placed(line, exchange, route),)
     if 300 <= exchange.status < 400:
         return PermanentModelError(str(failure), "Redirect", exchange.status)
+    if exchange.lost:
+        # It was paid for, and the next one would be as large.
+        return SampleError(str(failure), "TooLarge")
     return failure

@@ -116,6 +116,7 @@ class ModelReply(Record):
     response_id: str | None = None
     left_out: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...] = ()
+    calls_left_out: int = 0
 
 
 class Abilities(NamedTuple):
@@ -143,12 +144,17 @@ class Receipt(Record):
 
 
 class Heard(NamedTuple):
-    """The text of a reply with its tool calls, or None with the reason in `error`."""
+    """The text of a reply with its tool calls, or None with the reason in `error`.
+
+    `calls_left_out` were too many to be read; `refusal` is what the model said in one.
+    """
 
     text: str | None
     error: str | None
     receipt: Receipt
     calls: tuple[AskedCall, ...] = ()
+    calls_left_out: int = 0
+    refusal: str = ""
 
 
 class ModelError(Exception):
@@ -203,7 +209,12 @@ class UnreachableError(TransientModelError):
 
 
 class SampleError(ModelError):
-    """This one reply is lost: to the content filter, or since it was cut off or empty."""
+    """This one reply is lost: to the content filter, or since it was cut off, empty or too large.
+
+    `refusal` is what the model said instead, which is content: no message shows it.
+    """
+
+    refusal = ""
 
 
 class PermanentModelError(ModelError):
@@ -234,11 +245,16 @@ def calls_made() -> int:
     return activity.info().attempt - Tries(*activity.info().heartbeat_details).waiting
 
 
-async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> ModelReply:
+async def ask(
+    model: LanguageModel,
+    call: ModelCall,
+    max_attempts: int = 5,
+    empty_replies: int = EMPTY_REPLIES,
+) -> ModelReply:
     """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
 
-    Raises SampleError as it is, an empty reply's after three, and ApplicationError for every other
-    ModelError: non-retryable if no call like it can work, or, with the number of calls as its
+    Raises SampleError as it is, an empty reply's after so many, and ApplicationError for every
+    other ModelError: non-retryable if no call like it can work, or, with the number of calls as its
     detail, if `max_attempts` are used up. A 429 uses up none.
     """
     limited, waiting, empty = tries = Tries(*activity.info().heartbeat_details)
@@ -257,7 +273,7 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
             refused = isinstance(error, TransientModelError) and error.status == 429
             last = not refused and used + 1 >= max_attempts
             last = last or (isinstance(error, UnreachableError) and error.last)
-            if isinstance(error, SampleError) and (last or not again or empty + 1 >= EMPTY_REPLIES):
+            if isinstance(error, SampleError) and (last or not again or empty + 1 >= empty_replies):
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
             # Where a model is to wait, its calls wait in line for their turn, and not here.
@@ -274,10 +290,12 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
             ) from None
 
 
-async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Heard:
+async def hear(
+    model: LanguageModel, call: ModelCall, max_attempts: int, empty_replies: int = EMPTY_REPLIES
+) -> Heard:
     """Make one call as `ask` does, but for a lost reply, which becomes an error to go on with."""
     try:
-        reply = await ask(model, call, max_attempts)
+        reply = await ask(model, call, max_attempts, empty_replies)
     except SampleError as error:
         receipt = Receipt(
             model=call.model,
@@ -285,7 +303,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
             attempts=calls_made(),
             spending=error.spending,
         )
-        return Heard(None, f"{error.kind}: {error}", receipt)
+        return Heard(None, f"{error.kind}: {error}", receipt, refusal=error.refusal)
     receipt = Receipt(
         model=reply.model,
         finish_reason=reply.finish_reason,
@@ -294,7 +312,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
         attempts=calls_made(),
         spending=reply.spending,
     )
-    return Heard(reply.text, None, receipt, reply.calls)
+    return Heard(reply.text, None, receipt, reply.calls, reply.calls_left_out)
 
 
 @dataclass(frozen=True)

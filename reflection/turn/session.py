@@ -16,6 +16,8 @@ from reflection import sheet as parts
 from reflection.request import (
     FRAMING_BYTES,
     MESSAGE_BYTES,
+    MOST_LISTED,
+    MOST_MEMBERS,
     ROLE_BYTES,
     EarlierMessage,
     MessageText,
@@ -84,10 +86,10 @@ class Carried(Record):
     `answers` are the last ones, by the ids of their messages.
     """
 
-    answers: dict[str, SessionAnswer] = Field(default_factory=dict)
+    answers: dict[str, SessionAnswer] = Field(default_factory=dict, max_length=MOST_MEMBERS)
     usage: Usage = Usage()
     failed: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
 
     @model_validator(mode="after")
     def _small(self) -> Self:

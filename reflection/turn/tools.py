@@ -21,7 +21,7 @@ ARGUMENT_BYTES = 32_000
 RESULT_BYTES = 32_000
 ERROR_BYTES = 400
 # More calls in one reply are no honest reply, and each of them would have to be answered.
-MOST_CALLS = 64
+MOST_CALLS, CALLS_BYTES = 64, 200_000
 LEFT_OUT = "\n\n[{bytes:,} bytes left out here: the result was too long]\n\n"
 
 CallStatus = Literal[

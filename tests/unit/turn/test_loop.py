@@ -46,8 +46,11 @@ ALL = [ToolRule(tool="*", action="allow")]
         ([calls(*["calc a"] * 9), *ENDLESS], {}, "max_tool_calls", 2, 6, 6),
         ([calls("read a"), *[calls("read a")] * 9], {"max_tool_calls": 1}, "max_steps", 6, 1, 1),
         ([calls("read a", error="broken"), says("42")], {}, "answered", 2, 0, 0),
-        ([says(""), says("  "), says("42")], {}, "answered", 3, 0, 0),
-        ([says("{", error="broken")] * 9, {"max_steps": 2}, "max_steps", 2, 0, 0),
+        ([says(""), says("42")], {}, "answered", 2, 0, 0),
+        ([says(""), calls("calc a"), says("  "), says("42")], {}, "answered", 4, 1, 1),
+        ([says(""), says("  "), says("42")], {}, "generation_failed", 2, 0, 0),
+        ([says("{", error="broken")] * 9, {}, "generation_failed", 2, 0, 0),
+        ([says("{", error="broken")] * 9, {"max_steps": 1}, "max_steps", 1, 0, 0),
         ([says("42")], {"message": "x" * 9_000, "max_context_tokens": 2_000}, "max_context_tokens",
          0, 0, 0),
     ],
@@ -70,6 +73,44 @@ def test_what_ends_a_turn(
     assert (result.so_far is None) == (stop_reason == "answered")
     roles = [message["role"] for message in chat(driven.turn.messages)]
     assert roles.count("tool") == len(result.calls)
+
+
+@pytest.mark.parametrize("think_level", ["off", "low"])
+def test_replies_that_cannot_be_used_are_told(think_level: str) -> None:
+    """By the decisions, the warnings, the result and the sheet; nothing is asked in between."""
+    refused = says("I won't.", error="Refusal: the model refused to answer")
+
+    driven = Driven([refused] * 9, think_level=think_level, reflect_every=1).run()
+
+    result, why = driven.turn.result(), "can't be used: Refusal: the model refused to answer"
+    ends = ("generation_failed", f"two replies in a row {why}")
+    assert [made.reason for made in result.decisions if made.next == "ask"] == [
+        "step 1 of 6", f"step 2 of 6: the last reply {why}",
+    ]  # fmt: skip
+    assert (result.stop_reason, result.stop_explanation, len(driven.systems)) == (*ends, 2)
+    assert result.warnings == (f"reply 1 {why}", f"reply 2 {why}")
+    assert "The model's last words:\nI won't." in result.reply
+    assert all(word in repr(sheet(result)) for word in (*ends, "I won't."))
+
+
+@pytest.mark.parametrize("kept", [64, 70])
+def test_calls_that_were_left_out_are_told_to_the_model(kept: int) -> None:
+    """After the results of those that were read, of which each has one; and only once."""
+    many = calls(*["read a"] * kept, calls_left_out=9_000)
+
+    driven = Driven([many, calls("read b"), says("42")], max_tool_calls=100).run()
+
+    sent = chat(driven.turn.messages)
+    asked = [call["id"] for message in sent for call in message.get("tool_calls", ())]
+    assert asked == [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert len(asked) == 65
+    told = [one for one in sent if "were read" in str(one["content"])]
+    assert [sent.index(one) for one in told] == [66]
+    total = f"{kept + 9_000:,}"
+    assert told[0]["content"].startswith(f"Your last reply asked for {total} tool calls. Only the")
+    result = driven.turn.result()
+    assert result.warnings == (f"one reply asked for {total} calls; 64 were read",)
+    assert result.stop_reason == "answered"
 
 
 @pytest.mark.parametrize(

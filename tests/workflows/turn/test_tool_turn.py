@@ -308,8 +308,9 @@ SURE = "It is 4. Confidence: 0.2."
 @pytest.mark.parametrize(
     ("steps", "fields", "made", "stop_reason"),
     [
-        ([LOOK, ANSWER], {}, ("step", "step"), "max_context_tokens"),
+        ([LOOK, ANSWER], {}, ("step",), "max_context_tokens"),
         ([SURE], {**LOW, "reflect_on_uncertainty": True}, ("step", "reflection"), "answered"),
+        (["", "", ANSWER], {}, ("step", "step"), "generation_failed"),
     ],
 )
 async def test_a_run_of_earlier_code_goes_on_as_it_began(
@@ -339,7 +340,29 @@ async def test_a_run_of_earlier_code_goes_on_as_it_began(
 
     asked = [tuple(map(kind_of, one.calls)) for one in (model, before)]
     assert (new.stop_reason, old.stop_reason) == (stop_reason, "answered")
-    assert asked == [made[:1] if stop_reason != "answered" else made, ("step",) * len(steps)]
+    assert asked == [made, ("step",) * len(steps)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Refusal", "the model refused to answer"),
+        ("ContentPolicyViolationError", "the provider's content filter took the reply"),
+        ("EmptyReply", "the reply is empty"),
+    ],
+)
+async def test_a_turn_without_a_usable_reply_costs_two_calls(
+    client: Client, kind: str, said: str
+) -> None:
+    """It says why: at each step, in the end, and as a warning."""
+    model = ScriptedTurns([SampleError(said, kind)] * 6)
+
+    result = await run(client, model)
+
+    assert (result.stop_reason, len(model.calls), result.usage.calls) == ("generation_failed", 2, 2)
+    assert result.stop_explanation == f"two replies in a row can't be used: {kind}: {said}"
+    assert result.decisions[1].reason.endswith(f"the last reply can't be used: {kind}: {said}")
+    assert result.warnings == tuple(f"reply {n} can't be used: {kind}: {said}" for n in (1, 2))
 
 
 async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None:
