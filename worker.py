@@ -46,7 +46,7 @@ from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
 from activities.tools import port as tools
-from activities.tools.activity import ToolActivities, check_arguments
+from activities.tools.activity import Callers, ToolActivities, check_arguments
 from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
 from activities.training import port as training
@@ -177,6 +177,9 @@ def build(
         examined = Examination(partial(tool_checks, called, names)).examine
         acting = _acting(environments, tools.TASK_QUEUE)
         served["tools"] = {"activities": [called.list_tools, called.call_tool, examined, *acting]}
+    callers = Callers(client, {kind.__name__ for kind in (*WORKFLOWS, *HELPERS)})
+    for queue in served.keys() & {"code", "tools"}:
+        served[queue]["interceptors"] = [telemetry.FailureCounter(), callers]
     if "train" in queues and trains is not None:
         served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
     shared: dict[str, Any] = {

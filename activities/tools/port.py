@@ -34,19 +34,24 @@ class Listing(Record):
 
 
 class CallTask(Record):
-    """A call of a tool as it was listed; `docs` is the turn's folder of documents."""
+    """A call of a tool as it was listed; `docs` is the turn's folder of documents.
+
+    Of the tool the worker believes nothing but the name. `call` is the number that a person allows.
+    """
 
     tool: Tool
     arguments: dict[str, Any]
     timeout_seconds: float
     docs: str | None = None
+    call: int = 0
 
 
 class ToolOutcome(Record):
-    """What came of a call."""
+    """What came of a call; one that a person has to allow first is `asking`, with its `tool`."""
 
     status: CallStatus
     content: str
+    tool: Tool | None = None
 
     @classmethod
     def of(cls, status: CallStatus, content: str) -> Self:
@@ -77,6 +82,10 @@ class ToolServer(Protocol):
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools, and warnings of those that can't be used. Raises ToolError."""
+        ...
+
+    async def find(self, name: str) -> Tool | None:
+        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
         ...
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:

@@ -8,9 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
+from pydantic_core import from_json, to_json
 
 from reflection.request import Frozen, Record, Request
 
@@ -49,13 +51,39 @@ class Approval(Record):
     at: datetime | None = None
 
 
+class Question(Record):
+    """A call that waits for a person, by its number from 1, and reasons to doubt it.
+
+    A word on it says `run_id` and `digest` again: they change with whatever is asked.
+    """
+
+    call: int
+    run_id: str
+    digest: str
+    doubts: tuple[str, ...] = ()
+
+
 class Permission(Request):
-    """A person's word on a call that waits for it: its number, from 1, as the turn shows it."""
+    """A person's word on a call that waits for it: its number, from 1, as the turn shows it.
+
+    `run_id` and `digest` are those of the `Question`. Whoever denies may leave them out.
+    """
 
     call: int = Field(ge=1)
     allow: bool
     why: str = Field("", max_length=4_000)
     author: str | None = Field(None, min_length=1, max_length=200)
+    run_id: str | None = Field(None, max_length=200)
+    digest: str | None = Field(None, max_length=200)
+
+
+def digest_of(
+    run_id: str, call: int, tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> str:
+    """Digest what is asked of a person, so that a word on it is about nothing else."""
+    # As it reads once it was in a history.
+    asked = from_json(to_json([run_id, call, tool, schema, arguments], inf_nan_mode="null"))
+    return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def approve(
