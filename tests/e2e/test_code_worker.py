@@ -4,9 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from base64 import b64encode
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from activities.sandbox.port import Program, Result
 from commands.embedded import Place
 from connection import connect
+from tests import callers
 
 # The same worker on a machine on which no backend can be had.
 BARE = (
@@ -127,14 +126,7 @@ for path in ("{tmp_path}/SOME_TOKEN", "/proc/self/environ", "/proc/1/environ"):
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", ",".join(keys.values()))
     try:
         client = await connect()
-        result = await client.execute_activity(
-            "run_code",
-            Program(code=code),
-            id=f"secrets-{uuid.uuid4().hex}",
-            task_queue="mull-code",
-            result_type=Result,
-            schedule_to_close_timeout=timedelta(seconds=60),
-        )
+        result = await callers.call(client, "run_code", "mull-code", Program(code=code), Result)
     finally:
         worker.terminate()
         worker.communicate(timeout=60)

@@ -2,17 +2,14 @@
 
 import asyncio
 import base64
-import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import ActivityFailureError, Client, WorkflowHandle
-from temporalio.common import RetryPolicy
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 import worker
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
@@ -20,6 +17,7 @@ from activities.sandbox.port import Output, Program, Result
 from connection import ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
 from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
+from tests import callers
 from tests.conftest import begin, payloads_of, reflect, served
 from tests.scripted import ScriptedCritic, ScriptedModel
 
@@ -144,19 +142,11 @@ async def test_code_s_key_rotates_in_the_documented_order(
     async with AsyncExitStack() as stack:
         for each in worker.build(confined, ["code"], sandbox=Echo()):
             await stack.enter_async_context(each)
-        running = client.execute_activity(
-            "run_code",
-            Program(code="print(1)"),
-            id=f"rotating-{uuid.uuid4().hex}",
-            task_queue=CODE_QUEUE,
-            result_type=Result,
-            start_to_close_timeout=timedelta(seconds=20),
-            retry_policy=RetryPolicy(maximum_attempts=1),
-        )
+        running = callers.call(client, "run_code", CODE_QUEUE, Program(code="print(1)"), Result)
         if reads:
             assert (await running).stdout.text == "print(1)"
         else:
-            with pytest.raises((ActivityFailureError, UnreadableError)):
+            with pytest.raises((WorkflowFailureError, UnreadableError)):
                 await running
 
 

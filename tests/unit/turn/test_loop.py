@@ -247,7 +247,8 @@ def test_each_part_of_what_is_asked_changes_its_digest() -> None:
         (*asked[:4], {"to": "a", "sum": 10}), (*asked[:4], {"to": "a\u2060", "sum": 1}),
     ]  # fmt: skip
 
-    assert digest_of(*asked) == digest_of(*asked[:4], {"sum": 1, "to": "a"})
+    turned: tuple[Any, ...] = (*asked[:4], {"sum": 1, "to": "a"})
+    assert digest_of(*asked) == digest_of(*turned)
     assert len({digest_of(*one) for one in (asked, *others)}) == 8
 
 

@@ -4,11 +4,12 @@ import asyncio
 import base64
 import uuid
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import (
     ActivityFailureError,
@@ -51,6 +52,8 @@ from tests.workflows.turn.running import (
 )
 from tests.workflows.turn.test_session import Talk, told
 
+ACCEPTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
+COMPLETED = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 WAITS = "waiting_for_permission"
 WRITE = [("write", {"text": "a"})]
 # As an attacker writes it: it reads only, may be repeated, and takes anything.
@@ -124,7 +127,7 @@ async def test_nobody_else_calls_what_acts(
     noted.rules = [ToolRule(tool="*", action="allow")]
     serving = worker.build(
         client, ["tools", "code"], called=noted.tools(), sandbox=sandbox,
-        environments=[Named(Counting.name, Counting)],
+        environments=[Named(Counting.name, cast("Any", Counting))],
     )  # fmt: skip
     called = "Own" if "own" in way else "ToolTurnWorkflow"
     strange = Worker(client, task_queue=own, workflows=[OwnWorkflow, DisguisedWorkflow])
@@ -307,10 +310,8 @@ async def test_a_tool_that_changed_after_it_was_allowed_is_asked_about_again(
 async def task_after_permit(handle: Handle) -> tuple[int, int] | None:
     """Find the last workflow task before a person's word, and the first that completed after it."""
     events = (await handle.fetch_history()).events
-    words, tasks = (
-        [event.event_id for event in events if event.HasField(f"workflow_{kind}_event_attributes")]
-        for kind in ("execution_update_accepted", "task_completed")
-    )
+    words = [one.event_id for one in events if one.event_type == ACCEPTED]
+    tasks = [one.event_id for one in events if one.event_type == COMPLETED]
     earlier, later = ([task for task in tasks if task < words[0]], tasks[-1])
     return (earlier[-1], later) if later > words[0] else None
 
