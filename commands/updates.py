@@ -118,8 +118,7 @@ def review(
             fail("give one of --allow, --deny and a review of a result.", Exit.USAGE)
         call, why = (allow or "", "") if deny is None else deny
         if (named := CALL.fullmatch(call)) is None:
-            option = "--allow" if deny is None else "--deny"
-            fail(f"'{option}': expected a call as `mull review {run}` shows it.", Exit.USAGE)
+            fail(f"--allow and --deny take a call as `mull review {run}` shows it.", Exit.USAGE)
         given = {"call": int(named[1]), "allow": deny is None, "why": why, "author": author}
         word = checked(Permission, given)
         with_client(lambda client: _permit(client, run, word, named[2], as_json))
@@ -206,8 +205,9 @@ async def _permit(
         again = f"look at it again:\n    mull review {run}"
         if shown is not None and not one.digest.startswith(shown):
             fail(f"call {one.call} is not the one that was shown; {again}", Exit.USAGE)
-        runs = await client.count_workflows(f"WorkflowId = {json.dumps(run)}")
-        if said.allow and shown is None and (one.doubts or runs.count > 1):
+        others = f"WorkflowId = {json.dumps(run, ensure_ascii=False)} AND RunId != '{one.run_id}'"
+        alone = not (await client.count_workflows(others)).count
+        if said.allow and shown is None and (one.doubts or not alone):
             why = one.doubts[0] if one.doubts else "another run had this id"
             fail(f"{why}. The number alone does not say which call; {again}", Exit.USAGE)
         said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
@@ -238,10 +238,10 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
         tell(f"It waits {said}.\nTo decide, run one of:")
-        asking = getattr(seen.progress, "asking", ("",))
-        codes = {one.call: one.digest[:8] for one in getattr(seen.progress, "questions", ())}
-        for number in asking:
-            call = f"{number}-{codes[number]}" if number in codes else number
+        questions = getattr(seen.progress, "questions", ())
+        codes = {one.call: f"{one.call}-{one.digest[:8]}" for one in questions}
+        for number in getattr(seen.progress, "asking", ("",)):
+            call = codes.get(number, number)
             for action in loop.actions:
                 tell(f"    mull review {run} --{action}{GIVEN[action].format(call=call)}")
     return Exit.DONE

@@ -25,9 +25,7 @@ INVISIBLE = re.compile(
 )
 # Blank beside those, and letters of scripts without case that look Latin.
 BLANK = "\U00013441\U00013442\U00016fe4\U0001d159"
-CASELESS = frozenset(
-    {"CANADIAN", "CARIAN", "GOTHIC", "LISU", "LYCIAN", "LYDIAN", "OLD", "TIFINAGH"}
-)
+CASELESS = ("CANADIAN", "CARIAN", "GOTHIC", "LISU", "LYCIAN", "LYDIAN", "OLD", "TIFINAGH")
 GREEK_LATIN = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺαγικνορτυχϲϳ"
 LATIN_LOOKING = GREEK_LATIN + "АВЕЅІЈКМНОРСТУХҮӀԚԜаеорсухѕіјһүӏԁԛԝՕՍՏԼօսոցհզք"
 LETTERS = re.compile(r"[^\W_]+")
@@ -118,11 +116,11 @@ def revealed(text: str) -> str:
 
 
 def _unseen(character: str) -> bool:
-    kind, newer = category(character), "\U0001f000" <= character < "\U00040000"
-    if kind[0] not in "CZ" or (kind == "Cn" and newer):
-        # Emoji and ideographs that this Python does not know yet are seen.
-        return character in BLANK or INVISIBLE.match(character) is not None
-    return character not in " \n"
+    # Emoji and ideographs that this Python does not know yet are seen.
+    newer = category(character) == "Cn" and "\U0001f000" <= character < "\U00040000"
+    if category(character)[0] in "CZ" and not newer:
+        return character not in " \n"
+    return character in BLANK or INVISIBLE.match(character) is not None
 
 
 def _is_latin(character: str) -> bool:
@@ -132,14 +130,11 @@ def _is_latin(character: str) -> bool:
 def _mimics(character: str) -> bool:
     """Tell whether a letter that is not Latin may be taken for one that is, within a word."""
     plain = normalize("NFKD", character)[0]
-    if _is_latin(character) or category(character)[0] != "L":
-        return False
     if plain.isascii():
-        return category(character) in {"Lu", "Ll"}
-    script = name(plain, "").partition(" ")[0]
-    if script == "GREEK":
-        return plain in GREEK_LATIN
-    return plain.lower() != plain.upper() or script in CASELESS
+        return category(character) in {"Lu", "Ll"} and not _is_latin(character)
+    script, cased = name(plain, "").partition(" ")[0], plain.lower() != plain.upper()
+    alike = {"LATIN": False, "GREEK": plain in GREEK_LATIN}
+    return alike.get(script, cased or script in CASELESS)
 
 
 def _escape(character: str) -> str:

@@ -16,14 +16,7 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.tools.activity import ToolActivities, check_arguments
-    from activities.tools.port import (
-        TASK_QUEUE,
-        CallTask,
-        Listing,
-        ListTask,
-        ToolOutcome,
-        queue_of,
-    )
+    from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, queue_of
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from reflection.request import TURN_SECONDS
     from reflection.sheet import Sheet
@@ -256,15 +249,15 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 bounded_times(seconds, attempts),
                 queue_of(tool),
             )
-            if isinstance(made, ToolOutcome) and made.status == "asking":
-                calls.ask_again(call.index, made.content, made.tool)
-                span.set_attribute("mull.tool.status", made.status)
-                return
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF
             if isinstance(made, ActivityError):
                 calls.unclear.add(call.index)
                 late = isinstance(made.cause, CallTimedOut)
                 ended = ("timeout", NO_WORD) if late else ("error", explain(made))
+            elif made is not None and made.status == "asking":
+                span.set_attribute("mull.tool.status", made.status)
+                calls.ask_again(call.index, made.content, made.tool)
+                return
             elif made is not None:
                 ended = made.status, made.content
             now = workflow.now()

@@ -1,8 +1,7 @@
 """The activities of tools: list those of this worker, check the arguments of a call, and call one.
 
-Whoever can start a workflow or an activity can send any input. So a worker takes what a tool is,
-and which calls wait for a person, from its own registry and rules; and whether a person allowed a
-call from the history of the run that calls, which has to be one of Mull's.
+An input may be anybody's: what a tool is, and which calls ask a person, a worker takes from its own
+registry and rules, and what a person allowed from the history of the run, which has to be Mull's.
 
 A schema may be a stranger's: its pattern may take for ever, so it is read in a process that is
 ended, and it may refer to an address, which is not fetched.
@@ -40,7 +39,7 @@ from activities.tools.port import (
 from connection import TASK_QUEUE, heartbeating, redacted
 from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
-from reflection.turn.approval import Permission, ToolRule, approve, digest_of
+from reflection.turn.approval import Permission, Question, ToolRule, approve
 from reflection.turn.tools import MAY_BE_DONE, Tool
 
 # A listing is one event, and each call of the model repeats it.
@@ -49,100 +48,74 @@ LISTING_BYTES = 300_000
 MOST_ERRORS = 5
 ERROR_BYTES = 400
 # A permission is a few events before its call, but for others that people were asked meanwhile.
-READ_BACK, PAGE_EVENTS = 10_000, 200
-MOST_RUNS = 10_000
+READ_BACK, PAGE_EVENTS, MOST_RUNS = 10_000, 200, 10_000
 
 
 class Callers(Interceptor):
     """Refuses activities unless a workflow of one of these types, on Mull's own queue, calls them.
 
-    Through it an activity reads what people allowed in the history of the run that calls it.
+    From `current` an activity learns what people allowed in the run that calls it.
     """
 
     current: ContextVar["Callers"] = ContextVar("callers")
 
     def __init__(self, client: Client, types: Collection[str]) -> None:
-        self._client, self._types = client, types
-        self._known = set[str]()
+        self._client, self._types, self._known = client, types, set[str]()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """Return the part that sees one activity."""
-        return _Called(next, self)
+        called = _Called(next)
+        called.callers = self
+        return called
 
     async def check(self) -> None:
         """Check the caller of this activity, once for each run. Raises ApplicationError."""
         info = activity.info()
-        run, run_id = info.workflow_id, info.workflow_run_id
-        if run is not None and run_id is not None and info.workflow_type in self._types:
-            if run_id in self._known:
-                return
-            handle = self._client.get_workflow_handle(run, run_id=run_id)
+        run_id = info.workflow_run_id or ""
+        if info.workflow_type in self._types and run_id not in self._known:
+            handle = self._client.get_workflow_handle(info.workflow_id or "", run_id=run_id)
             first = await anext(handle.fetch_history_events(page_size=1))
-            started = first.workflow_execution_started_event_attributes
-            if started.task_queue.name == TASK_QUEUE:
-                if len(self._known) >= MOST_RUNS:
-                    self._known.clear()
-                self._known.add(run_id)
-                return
-        raise ApplicationError(
-            f"{info.activity_type} is called by Mull's workflows on the task queue {TASK_QUEUE},"
-            " and by nobody else",
-            type="ForeignCaller",
-            non_retryable=True,
-        )
+            if first.workflow_execution_started_event_attributes.task_queue.name == TASK_QUEUE:
+                self._known = {run_id, *(self._known if len(self._known) < MOST_RUNS else ())}
+        if run_id not in self._known:
+            said = f"only Mull's workflows on the task queue {TASK_QUEUE} call {info.activity_type}"
+            raise ApplicationError(said, type="ForeignCaller", non_retryable=True)
 
     async def permission(self, call: int) -> Permission | None:
-        """Return the last word on a call, by its number, in the run that calls this activity.
-
-        What can't be read here is left out, and so is what is far back in the history.
-        """
+        """Return the last word on a call in the run that calls this activity, if it is readable."""
         info, client = activity.info(), self._client
-        run = WorkflowExecution(
-            workflow_id=info.workflow_id or "", run_id=info.workflow_run_id or ""
+        workflow_id, run_id = info.workflow_id or "", info.workflow_run_id or ""
+        run = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
+        context = WorkflowSerializationContext(client.namespace, workflow_id)
+        converter = client.data_converter.with_context(context)
+        asked = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace, execution=run, maximum_page_size=PAGE_EVENTS
         )
-        context = WorkflowSerializationContext(client.namespace, run.workflow_id)
-        converter, token = client.data_converter.with_context(context), b""
+        read = client.workflow_service.get_workflow_execution_history_reverse
         for _ in range(0, READ_BACK, PAGE_EVENTS):
-            asked = GetWorkflowExecutionHistoryReverseRequest(
-                namespace=client.namespace,
-                execution=run,
-                maximum_page_size=PAGE_EVENTS,
-                next_page_token=token,
-            )
-            service = client.workflow_service
-            page = await service.get_workflow_execution_history_reverse(asked, retry=True)
+            page = await read(asked, retry=True)
             for event in page.history.events:
                 accepted = event.workflow_execution_update_accepted_event_attributes
-                if accepted.accepted_request.input.name == "permit":
-                    payloads = accepted.accepted_request.input.args.payloads
+                given = accepted.accepted_request.input
+                if given.name == "permit":
                     with suppress(Exception):
-                        [given] = await converter.decode(payloads, [Permission])
-                        if isinstance(given, Permission) and given.call == call:
-                            return given
-            token = page.next_page_token
-            if not token:
+                        [word] = await converter.decode(given.args.payloads, [Permission])
+                        if isinstance(word, Permission) and word.call == call:
+                            return word
+            asked.next_page_token = page.next_page_token
+            if not page.next_page_token:
                 break
         return None
 
 
 class _Called(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, callers: Callers) -> None:  # noqa: A002
-        super().__init__(next)
-        self._callers = callers
+    callers: Callers
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         """Let a workflow of Mull's call the activity."""
-        await self._callers.check()
-        Callers.current.set(self._callers)
+        await self.callers.check()
+        Callers.current.set(self.callers)
         return await super().execute_activity(call)
-
-
-class NotAllowedError(Exception):
-    """A person has to allow a call of this tool first; the message says why."""
-
-    def __init__(self, why: str, tool: Tool) -> None:
-        super().__init__(why)
-        self.tool = tool
 
 
 class ToolActivities:
@@ -211,12 +184,10 @@ class ToolActivities:
             except TimeoutError:
                 return ToolOutcome.of("timeout", f"no answer within {task.timeout_seconds:g} s")
             except ToolError as error:
-                return ToolOutcome.of(error.status, redacted(str(error)))
-            except NotAllowedError as error:
-                return ToolOutcome(status="asking", content=str(error), tool=error.tool)
+                return ToolOutcome.of(error.status, redacted(str(error)), error.tool)
 
     async def _called(self, task: CallTask) -> str:
-        tool, call = await self._found(task.tool.name, task.docs)
+        tool, call = await self._found(task)
         if wrong := await check_arguments(task.model_copy(update={"tool": tool})):
             raise ToolError(wrong, "invalid")
         await self._allowed(tool, task)
@@ -225,11 +196,10 @@ class ToolActivities:
         async with asyncio.timeout(tool.timeout_seconds):
             return await call(task.arguments)
 
-    async def _found(
-        self, name: str, docs: str | None
-    ) -> tuple[Tool, Callable[[dict[str, Any]], Awaitable[str]]]:
+    async def _found(self, task: CallTask) -> tuple[Tool, Callable[..., Awaitable[str]]]:
         """Find a tool of this worker, and what calls it. Raises ToolError."""
-        if function := self._local(docs).get(name):
+        name = task.tool.name
+        if function := self._local(task.docs).get(name):
             return function.tool, function
         server = self._servers.get(name.partition("__")[0])
         if server is not None and (tool := await server.find(name)):
@@ -237,23 +207,24 @@ class ToolActivities:
         raise ToolError(f"this worker has no tool {name}", "unknown")
 
     async def _allowed(self, tool: Tool, task: CallTask) -> None:
-        """Hold a call to this worker's rules. Raises ToolError and NotAllowedError."""
+        """Hold a call to this worker's rules, and to what a person said. Raises ToolError."""
         held = approve(tool.name, task.arguments, self._rules, read_only=tool.read_only)
         if held.action == "deny":
             raise ToolError(held.why, "denied")
         if held.action == "allow":
             return
         run, callers = activity.info().workflow_run_id or "", Callers.current.get(None)
-        digest = digest_of(run, task.call, tool.name, tool.parameters, task.arguments)
+        asked = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)
         given = await callers.permission(task.call) if callers else None
         if given is None or not given.allow:
-            raise NotAllowedError("nobody has allowed it yet", tool)
-        if given.run_id is None:
-            raise NotAllowedError("an older client allowed it, without saying what", tool)
-        if given.run_id != run:
-            raise NotAllowedError(f"it was allowed in the run {given.run_id}: {MAY_BE_DONE}", tool)
-        if given.digest != digest:
-            raise NotAllowedError("it is not as it was allowed: what the tool takes changed", tool)
+            why = "nobody has allowed it yet"
+        elif given.run_id != run:
+            why = f"it was allowed elsewhere ({given.run_id or 'an older client'}): {MAY_BE_DONE}"
+        elif given.digest != asked.digest:
+            why = "it is not as it was allowed: what the tool takes changed"
+        else:
+            return
+        raise ToolError(why, "asking", tool)
 
 
 @activity.defn

@@ -34,9 +34,9 @@ class Listing(Record):
 
 
 class CallTask(Record):
-    """A call of a tool as it was listed; `docs` is the turn's folder of documents.
+    """A call, by the number that a person allows, of a tool as it was listed: its name is believed.
 
-    Of the tool the worker believes nothing but the name. `call` is the number that a person allows.
+    `docs` is the turn's folder of documents.
     """
 
     tool: Tool
@@ -54,17 +54,17 @@ class ToolOutcome(Record):
     tool: Tool | None = None
 
     @classmethod
-    def of(cls, status: CallStatus, content: str) -> Self:
+    def of(cls, status: CallStatus, content: str, tool: Tool | None = None) -> Self:
         """Cut what a tool returned, or said was wrong, in the middle where it is too long."""
-        return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES))
+        return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES), tool=tool)
 
 
 class ToolError(Exception):
     """What is wrong with a call, in words for the model; no retry would help."""
 
-    def __init__(self, said: str, status: CallStatus = "error") -> None:
+    def __init__(self, said: str, status: CallStatus = "error", tool: Tool | None = None) -> None:
         super().__init__(said)
-        self.status = status
+        self.status, self.tool = status, tool
 
 
 class Library(Retriever, Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints
 from pydantic_core import from_json, to_json
@@ -62,6 +62,16 @@ class Question(Record):
     digest: str
     doubts: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls, run_id: str, call: int, tool: str, schema: object, arguments: object, *doubts: str
+    ) -> Self:
+        """Ask about a call. The digest is of all that a word on it is about."""
+        # As it reads once it was in a history.
+        asked = from_json(to_json([run_id, call, tool, schema, arguments], inf_nan_mode="null"))
+        digest = blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return cls(call=call, run_id=run_id, digest=digest, doubts=doubts)
+
 
 class Permission(Request):
     """A person's word on a call that waits for it: its number, from 1, as the turn shows it.
@@ -75,15 +85,6 @@ class Permission(Request):
     author: str | None = Field(None, min_length=1, max_length=200)
     run_id: str | None = Field(None, max_length=200)
     digest: str | None = Field(None, max_length=200)
-
-
-def digest_of(
-    run_id: str, call: int, tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> str:
-    """Digest what is asked of a person, so that a word on it is about nothing else."""
-    # As it reads once it was in a history.
-    asked = from_json(to_json([run_id, call, tool, schema, arguments], inf_nan_mode="null"))
-    return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def approve(

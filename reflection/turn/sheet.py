@@ -10,7 +10,6 @@ from reflection.turn.result import Decision, Progress, ToolTurnResult
 Seen = Progress | ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
-# Renderers cut a row, and a line of a step, before that.
 MOST_WORDS = 2_000
 FORCED = "the answer was forced: no step or tool call was left"
 TONES: dict[str, parts.Tone] = {"ok": "good", "denied": "warning", "asking": "running"}

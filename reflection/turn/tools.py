@@ -12,16 +12,7 @@ from pydantic_core import from_json, to_json
 
 from reflection.request import Record, short_name, unambiguous_json
 from reflection.text import cut_encoded, cut_with_note, encoded_size
-from reflection.turn.approval import (
-    Action,
-    Approval,
-    Permission,
-    Question,
-    ToolRule,
-    approve,
-    canonical,
-    digest_of,
-)
+from reflection.turn.approval import Approval, Permission, Question, ToolRule, approve, canonical
 from reflection.turn.budget import LEAST_TOOL_SECONDS, TOOL_SECONDS, TurnBudget
 
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -223,8 +214,7 @@ class ToolCalls:
 
     def ask_again(self, index: int, why: str, tool: Tool | None) -> ToolCall:
         """Ask a person about a call that the worker did not make, with the tool as it is now."""
-        if tool is not None:
-            self.tools[tool.name] = tool
+        self.tools |= {tool.name: tool} if tool else {}
         self.doubts[index] = why
         return self._set(index, status="asking")
 
@@ -241,37 +231,28 @@ class ToolCalls:
             if one.tool == call.tool and unclear:
                 same = "the same" if one.given == call.given else "one of the same tool"
                 doubts.append(f"call {one.index + 1}, {same}, has no known outcome: {MAY_BE_DONE}")
-        return Question(
-            call=number,
-            run_id=self.run_id,
-            digest=digest_of(self.run_id, number, call.tool, schema, call.given),
-            doubts=tuple(doubts),
-        )
+        return Question.of(self.run_id, number, call.tool, schema, call.given, *doubts)
 
     def refuses(self, given: Permission) -> str | None:
         """Explain why a person's word on a call is refused; None if it is taken."""
         asked = {question.call: question for question in self.questions}
-        question, word = asked.get(given.call), f"call {given.call} "
+        question, said = asked.get(given.call), None
         if question is None:
-            return (
-                f"{word}is not waiting for anyone; waiting: {', '.join(map(str, asked)) or 'none'}"
-            )
-        if given.allow and None in {given.run_id, given.digest}:
-            return (
-                f"{word}is allowed with the run_id and the digest of its question in `progress`,"
-                " which `mull review` sends: upgrade a client that does not"
-            )
-        if given.run_id not in {None, question.run_id}:
-            return f"{word}was shown in another run, {given.run_id}: look at it again"
-        if given.digest not in {None, question.digest}:
-            return f"{word}is not the one that was shown: look at it again"
-        return None
+            listed = ", ".join(map(str, asked)) or "none"
+            said = f"is not waiting for anyone; waiting: {listed}"
+        elif given.allow and None in {given.run_id, given.digest}:
+            said = "is allowed with the run_id and the digest of its question in `progress`,"
+            said += " which `mull review` sends: upgrade a client that does not"
+        elif given.run_id not in {None, question.run_id}:
+            said = f"was shown in another run, {given.run_id}: look at it again"
+        elif given.digest not in {None, question.digest}:
+            said = "is not the one that was shown: look at it again"
+        return said and f"call {given.call} {said}"
 
     def permit(self, given: Permission, author: str | None, at: datetime) -> ToolCall:
         """Take a person's word on a call that asks; without an author nobody came in time."""
         why = ": ".join(part for part in (author and f"by {author}", given.why) if part)
-        action: Action = "allow" if given.allow else "deny"
-        said = Approval(action=action, why=why, author=author, at=at)
+        said = Approval(action="allow" if given.allow else "deny", why=why, author=author, at=at)
         call = self._set(given.call - 1, approval=said, status="waiting")
         return call if given.allow else self.finish(call.index, "denied", why)
 

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from reflection.request import RESULT_BYTES
 from reflection.run import Spending
-from reflection.turn.approval import Permission, ToolRule, digest_of
+from reflection.turn.approval import Permission, Question, ToolRule
 from reflection.turn.conversation import MUST_ANSWER, StepReply, chat
 from reflection.turn.loop import Turn
 from reflection.turn.sheet import FORCED, sheet
@@ -248,8 +248,8 @@ def test_each_part_of_what_is_asked_changes_its_digest() -> None:
     ]  # fmt: skip
 
     turned: tuple[Any, ...] = (*asked[:4], {"sum": 1, "to": "a"})
-    assert digest_of(*asked) == digest_of(*turned)
-    assert len({digest_of(*one) for one in (asked, *others)}) == 8
+    assert Question.of(*asked) == Question.of(*turned)
+    assert len({Question.of(*one).digest for one in (asked, *others)}) == 8
 
 
 def test_a_call_that_may_have_happened_is_doubted() -> None:
