@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -32,20 +32,32 @@ class CallingWorkflow:
         return [await call for call in calls][-1]
 
 
-async def call(
-    client: Client, name: str, queue: str, task: Any, result: type[Any], often: int = 1
-) -> Any:
-    """Serve Mull's own queue while a run on it calls an activity."""
-    async with Worker(
+def serving(client: Client) -> Worker:
+    """Serve Mull's own queue for such runs."""
+    return Worker(
         client,
         task_queue=TASK_QUEUE,
         workflows=[CallingWorkflow],
         workflow_runner=UnsandboxedWorkflowRunner(),
-    ):
-        return await client.execute_workflow(
-            "DoctorWorkflow",
-            args=[name, queue, task, often],
-            id=f"calling-{uuid.uuid4().hex}",
-            task_queue=TASK_QUEUE,
-            result_type=result,
-        )
+    )
+
+
+async def begin(
+    client: Client, name: str, queue: str, task: Any, result: type[Any], often: int = 1
+) -> WorkflowHandle[Any, Any]:
+    """Start a run that calls an activity."""
+    return await client.start_workflow(
+        "DoctorWorkflow",
+        args=[name, queue, task, often],
+        id=f"calling-{uuid.uuid4().hex}",
+        task_queue=TASK_QUEUE,
+        result_type=result,
+    )
+
+
+async def call(
+    client: Client, name: str, queue: str, task: Any, result: type[Any], often: int = 1
+) -> Any:
+    """Call an activity from such a run, and return its result."""
+    async with serving(client):
+        return await (await begin(client, name, queue, task, result, often)).result()
