@@ -34,10 +34,7 @@ class Listing(Record):
 
 
 class CallTask(Record):
-    """A call, by the number that a person allows, of a tool as it was listed: its name is believed.
-
-    `docs` is the turn's folder of documents.
-    """
+    """A call by number, of a tool as it was listed; `docs` is the turn's folder of documents."""
 
     tool: Tool
     arguments: dict[str, Any]

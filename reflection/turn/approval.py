@@ -52,10 +52,7 @@ class Approval(Record):
 
 
 class Question(Record):
-    """A call that waits for a person, by its number from 1, and reasons to doubt it.
-
-    A word on it says `run_id` and `digest` again: they change with whatever is asked.
-    """
+    """A call that waits for a person, and `doubts`; a word on it repeats `run_id` and `digest`."""
 
     call: int
     run_id: str

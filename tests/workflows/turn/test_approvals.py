@@ -213,6 +213,33 @@ async def test_an_allowed_call_runs_in_each_turn_and_history_of_a_session(
     assert noted.calls == ["write a", "write b"]
 
 
+async def test_a_permission_is_found_page_by_page(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small the pages are; what lies further back than the bound is asked about again."""
+    monkeypatch.setattr("activities.tools.activity.PAGE_EVENTS", 1)
+    noted, looks = Noted(), [("look", {"place": place}) for place in ("sea", "sky", "sun")]
+    noted.rules = [ToolRule(tool="look", action="ask")]
+    async with served(client, ScriptedTurns([looks, WRITE, ANSWER]), noted):
+        handle = await start(client)
+        await until(handle, WAITS)
+        for number in (1, 2, 3):
+            await permit(handle, number)
+        await until(handle, WAITS, 4)
+        found = sorted(noted.calls)
+        monkeypatch.setattr("activities.tools.activity.READ_BACK", 0)
+        word = await permit(handle, 4)
+        async with asyncio.timeout(60):
+            while not (again := (await handle.query("progress"))["questions"]):
+                await asyncio.sleep(0.05)
+        await permit(handle, 4, allow=False)
+        await ended(handle)
+
+    assert found == sorted(noted.calls) == ["look sea", "look sky", "look sun"]
+    assert again[0]["digest"] == word["digest"]
+    assert again[0]["doubts"] == ["nobody has allowed it yet"]
+
+
 async def waiting(handle: Handle, calls: int = 1) -> Any:
     """Wait until a turn, which may not have begun, asks."""
     async with asyncio.timeout(60):
