@@ -8,6 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from activities.sandbox.port import Program, Result
 from commands.embedded import Place
@@ -105,9 +106,14 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(
 
 
 async def test_mounted_secrets_are_the_worker_s_and_no_program_s(
-    place: Place, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spans: InMemorySpanExporter,
 ) -> None:
     """The worker encrypts with a key that it read from a file; a program finds none of them."""
+    del spans
     some = b64encode(bytes(range(32))).decode()
     keys = {name: f"{name}-1:{some}" for name in ("main", "code")}
     (tmp_path / "MULL_ENCRYPTION_KEYS").write_text(keys["code"])
