@@ -46,7 +46,7 @@ from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
 from activities.tools import port as tools
-from activities.tools.activity import ToolActivities, check_arguments
+from activities.tools.activity import Callers, ToolActivities, check_arguments
 from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
 from activities.training import port as training
@@ -183,6 +183,9 @@ def build(
         examined = Examination(partial(tool_checks, called, names)).examine
         acting = _acting(environments, tools.TASK_QUEUE)
         served["tools"] = {"activities": [called.list_tools, called.call_tool, examined, *acting]}
+    callers = Callers(client, {kind.__name__ for kind in (*WORKFLOWS, *HELPERS)})
+    for queue in served.keys() & {"code", "tools"}:
+        served[queue]["interceptors"] = [callers]
     if "train" in queues and trains is not None:
         served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
     shared: dict[str, Any] = {
@@ -314,6 +317,16 @@ def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[
         yield rebuild_traces(options.traces, options.log)
 
 
+def _default_model(queues: Sequence[str]) -> str | None:
+    """Return the model of runs that name none, and log which ones they may name."""
+    default = os.environ.get("MULL_MODEL")
+    if default is None and "llm" in queues:
+        logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
+    if models.MODELS not in os.environ and "llm" in queues:
+        logger.info("%s is not set: requests may name any model", models.MODELS)
+    return default
+
+
 async def serve(
     options: argparse.Namespace, health: Health | None, flush: Callable[[], None]
 ) -> None:
@@ -329,11 +342,7 @@ async def serve(
     options.queues = servable(options.queues, chosen=options.chosen)
     webhook = webhook_of(os.environ) if "mull" in options.queues else None
     silence()
-    default = os.environ.get("MULL_MODEL")
-    if default is None and "llm" in options.queues:
-        logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
-    if models.MODELS not in os.environ and "llm" in options.queues:
-        logger.info("%s is not set: requests may name any model", models.MODELS)
+    default = _default_model(options.queues)
     # What imports make stays for good: to search it for garbage would take a quarter of their time.
     gc.disable()
     client = await connect(only_code=set(options.queues) == {"code"})

@@ -194,7 +194,7 @@ TURN = Loop(
     decision=turned.Decision,
     command="turn",
     actions=("allow", "deny"),
-    reviewed=frozenset({"message", "asking", "calls"}),
+    reviewed=frozenset({"message", "asking", "questions", "calls"}),
     writes=True,
     queues=lambda request: ANSWERED if request.tools == () else (*ANSWERED, tools.TASK_QUEUE),
 )

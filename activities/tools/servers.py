@@ -174,7 +174,7 @@ class McpServer:
         self.name = name
         self._settings = settings
         self._connections: list[Connection] = []  # Earlier ones may still be stopping.
-        self._names: dict[str, str] = {}  # The server's own, by those that a turn knows.
+        self._tools: dict[str, tuple[Tool, str]] = {}  # With the server's own name for each.
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools that can be used, and warnings of the others. Raises ToolError."""
@@ -183,34 +183,37 @@ class McpServer:
                 listed = await self._ask(_listed, again=True)
         except TimeoutError:
             raise ToolError(f"{self.name} did not list them within {LIST_SECONDS:g} s") from None
-        tools: dict[str, Tool] = {}
-        self._names, unused = {}, []
+        self._tools, unused = {}, []
         for one in listed:
             name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self.name}__{one.name}")[:64]
             schema = _usable(one.input_schema)
-            if schema is None or name in tools:
+            if schema is None or name in self._tools:
                 unused.append(one.name)
             else:
-                self._names[name] = one.name
-                tools[name] = Tool(
+                tool = Tool(
                     name=name,
                     description=cut_with_note(one.description or "", DESCRIPTION_BYTES),
                     parameters=schema,
                     group=self.name,
                     **self._settings.mull.flags(one.name),
                 )
+                self._tools[name] = tool, one.name
         names = terminal_safe(", ".join(unused), 200)
         why = f"left out, for their schemas or for names that stand twice: {names}"
         warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
-        return list(tools.values()), [warning] if unused else []
+        return [tool for tool, _ in self._tools.values()], [warning] if unused else []
+
+    async def find(self, name: str) -> Tool | None:
+        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
+        if name not in self._tools or not self._tools[name][0].read_only:
+            await self.tools()
+        return self._tools[name][0] if name in self._tools else None
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
         """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
-        if tool.name not in self._names:
-            await self.tools()
-        if tool.name not in self._names:
+        if tool.name not in self._tools:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
-        params = types.CallToolRequestParams(name=self._names[tool.name], arguments=arguments)
+        params = types.CallToolRequestParams(name=self._tools[tool.name][1], arguments=arguments)
         request = types.CallToolRequest(params=params)
         # Not `call_tool`, which checks the result by the server's schema in this process.
         result = await self._ask(
@@ -243,7 +246,8 @@ class McpServer:
             connection.stop()
             if last or not (again or said == GONE):
                 break
-        raise ToolError(f"{self.name} ended before it answered: it may have done what was asked")
+        said = f"{self.name} ended before it answered: it may have done what was asked"
+        raise ToolError(said, "timeout")
 
     async def _connected(self) -> "Connection":
         if doubts := [one.doubts for one in self._connections if one.doubts]:

@@ -40,6 +40,7 @@ class Turn(RunState[Decision]):
 
     request: ToolTurnRequest
     started: datetime = field(kw_only=True)
+    run_id: str = ""
     native: bool = True
     thinking: Thinking | None = None
     reflections: list[ReflectionResult] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Turn(RunState[Decision]):
     def __post_init__(self) -> None:
         request = self.request
         self.turn_budget = TurnBudget(request, self.started)
-        self.calls = ToolCalls(self.turn_budget, request.approve)
+        self.calls = ToolCalls(self.turn_budget, self.run_id, request.approve)
         self.summary = request.summary
         self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
         asked = user_message(request.message, request.context)
@@ -334,6 +335,7 @@ class Turn(RunState[Decision]):
             step=step,
             in_flight=in_flight,
             asking=tuple(call.index + 1 for call in self.calls.with_status("asking")),
+            questions=self.calls.questions,
             review_until=review_until,
             stop_reason=self.last.stop_reason if self.last else None,
         )

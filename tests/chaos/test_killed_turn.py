@@ -3,10 +3,17 @@
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.service import RPCError
 
 from reflection.turn import midturn
 from reflection.turn.result import ToolTurnResult
@@ -16,6 +23,7 @@ from tests.chaos.working import working
 from tests.conftest import begin
 from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+from tests.workflows.turn.running import permit
 
 Handle = WorkflowHandle[Any, Any]
 
@@ -83,12 +91,13 @@ async def turn(client: Client, name: str) -> Handle:
 async def allow(handle: Handle) -> None:
     """Allow the call that writes, as soon as it asks."""
     while True:
-        try:
-            await handle.execute_update("permit", {"call": 3, "allow": True}, id="allowed")
-        except WorkflowUpdateFailedError:
-            await asyncio.sleep(0.2)
-        else:
-            return
+        with suppress(RPCError, WorkflowQueryFailedError, WorkflowUpdateFailedError):
+            seen = await handle.query("progress")
+            if any(call["status"] != "asking" for call in seen["calls"][2:3]):
+                return
+            if seen["questions"]:
+                await permit(handle, 3)
+        await asyncio.sleep(0.2)
 
 
 async def ended(handle: Handle) -> ToolTurnResult:

@@ -374,7 +374,7 @@ async def record_turns(client: Client) -> None:
             handle = await turns.start(client, **fields)
             for word in words:
                 await turns.until(handle, "waiting_for_permission", word["call"])
-                await handle.execute_update("permit", word)
+                await turns.permit(handle, **word)
             if name in {"cancelled", "finished"}:
                 await turns.until(handle, "call_tools", 1)
                 await (

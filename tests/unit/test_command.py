@@ -474,7 +474,7 @@ def test_a_secret_that_has_the_folder_s_name_is_no_folder(
         ("report x --html", "Option '--html' requires an argument: --html FILE."),
         ("ask q --model", "Option '--model' requires an argument: --model VALUE."),
         ("ask q --json=3", "Option '--json' does not take a value."),
-        ("review x --deny a b", 'unable to parse string as an integer: --deny CALL "WHY".'),
+        ("review x --draft a", "valid integer, unable to parse string as an integer."),
     ],
 )
 def test_an_option_without_its_arguments_is_shown_as_it_is_used(given: str, said: str) -> None:

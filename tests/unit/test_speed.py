@@ -131,7 +131,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
-                text: "well_formed neutral width fold words quoted encoded_size",
+                text: "well_formed neutral revealed width fold words quoted encoded_size",
             }.items()
             for name in names.split()
         },

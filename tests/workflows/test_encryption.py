@@ -6,7 +6,6 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
 )
-from temporalio.common import RetryPolicy
 from temporalio.converter import WorkflowSerializationContext as RunContext
 
 import worker
@@ -42,6 +40,7 @@ from connection import BOUND_TO, ENCRYPTED, KEY_ID, ConfigurationError, Unreadab
 from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.turn.approval import ToolRule
+from tests import callers
 from tests.conftest import STRICT, begin, failure, payloads_of, reflect, served
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel
@@ -79,9 +78,13 @@ async def result(client: Client, run: WorkflowHandle[Any, Any]) -> SelfConsisten
 
 
 async def until_failed(run: WorkflowHandle[Any, Any]) -> None:
-    """Wait until a worker has failed at the first workflow task of a run."""
+    """Wait until a worker has failed at a workflow task of a run, or the run has."""
+    failed = {
+        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    }
     async for event in run.fetch_history_events(wait_new_event=True):
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+        if event.event_type in failed:
             return
     pytest.fail("the workflow task did not fail")
 
@@ -191,20 +194,13 @@ async def test_code_s_key_rotates_in_the_documented_order(
     async with AsyncExitStack() as stack:
         for each in worker.build(confined, ["code"], sandbox=Echo()):
             await stack.enter_async_context(each)
-        running = client.execute_activity(
-            "run_code",
-            Program(code="print(1)"),
-            id=f"rotating-{uuid.uuid4().hex}",
-            task_queue=CODE_QUEUE,
-            result_type=Result,
-            start_to_close_timeout=timedelta(seconds=PATIENCE),
-            retry_policy=RetryPolicy(maximum_attempts=1),
-        )
+        await stack.enter_async_context(callers.serving(client))
+        program = Program(code="print(1)")
+        run = await callers.begin(client, "run_code", CODE_QUEUE, program, Result)
         if reads:
-            assert (await running).stdout.text == "print(1)"
+            assert (await run.result()).stdout.text == "print(1)"
         else:
-            with pytest.raises((ActivityFailureError, UnreadableError)):
-                await running
+            await until_failed(run)
 
 
 async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> None:

@@ -29,7 +29,7 @@ from tests.conftest import STRICT, begin, failure
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.workflows.test_reviews import AGENT, ASK, REFLECT, Waiting
-from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import Noted, ScriptedTurns, permit
 
 SECRET = "hook-secret-0123456789"
 KEY = "a-key-in-the-address"
@@ -162,7 +162,7 @@ async def test_a_call_that_waits_for_permission_is_told_of(
     async with Receiver() as receiver, served(client, model, receiver.port, Noted()):
         run = await begin(client, {"message": "How much is it?"}, "ToolTurnWorkflow")
         (told,) = await receiver.until_told(1)
-        await decide(run, "permit", {"call": 1, "allow": True})
+        await permit(run, 1)
         await run.result()
 
     assert (told["event"], told["workflow_type"]) == ("waiting", "ToolTurnWorkflow")

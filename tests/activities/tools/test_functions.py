@@ -14,6 +14,7 @@ from activities.tools.activity import ToolActivities, check_arguments
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import CallTask, ListTask, ToolOutcome
+from reflection.turn.approval import ToolRule
 from reflection.turn.tools import Tool
 from tests.activities.test_checks import slowest_turn
 from tests.patience import Stopwatch
@@ -25,7 +26,8 @@ async def called(name: str, arguments: dict[str, Any], seconds: float = 20.0) ->
     functions = functions_of(calculate, current_time, *tools_in(OWN))
     found = functions[name].tool if name in functions else Tool(name=name)
     task = CallTask(tool=found, arguments=arguments, timeout_seconds=seconds)
-    return await ActivityEnvironment().run(ToolActivities(functions).call_tool, task)
+    activities = ToolActivities(functions, rules=[ToolRule(tool="*", action="allow")])
+    return await ActivityEnvironment().run(activities.call_tool, task)
 
 
 async def test_no_secret_of_the_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

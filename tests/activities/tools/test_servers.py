@@ -26,6 +26,7 @@ from activities.tools.servers import read_servers
 from commands.embedded import free_port
 from reflection.request import explain
 from reflection.text import encoded_size
+from reflection.turn.approval import ToolRule
 from reflection.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
 from tests.activities.tools.scripted_server import FORGED, LONG
@@ -57,7 +58,8 @@ class Worker:
 @asynccontextmanager
 async def serving(folder: Path, environment: dict[str, str], **entry: Any) -> AsyncIterator[Worker]:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
-    activities = ToolActivities({}, read_servers((folder / "mcp.json").read_bytes(), environment))
+    found = read_servers((folder / "mcp.json").read_bytes(), environment)
+    activities = ToolActivities({}, found, rules=[ToolRule(tool="*", action="allow")])
     try:
         yield Worker(activities, folder / "calls")
     finally:
@@ -196,7 +198,7 @@ async def test_a_server_that_dies_in_a_call_that_writes_is_not_called_again(work
     died = await worker.call("die")
     outcome = await worker.call("add", first=2, second=3)
 
-    assert died.status == "error"
+    assert died.status == "timeout"
     assert died.content == "shop ended before it answered: it may have done what was asked"
     assert outcome.content == "5"
     assert worker.called() == ["die", "add"]
@@ -407,7 +409,7 @@ async def test_over_http_a_server_that_dies_is_used_again_when_it_is_back(
         task = CallTask(tool=tools["shop__forge"], arguments={}, timeout_seconds=20)
         outcome = await worker.run(worker.activities.call_tool, task)
 
-    assert died.status == "error"
+    assert died.status == "timeout"
     assert outcome.status == "ok"
     assert worker.called() == ["die", "forge"]
 

@@ -150,6 +150,15 @@ async def start(client: Client, **fields: Any) -> Handle:
     return await begin(client, {"message": "How much is it?", **fields}, "ToolTurnWorkflow")
 
 
+async def permit(handle: Handle, call: int, *, allow: bool = True, **more: Any) -> dict[str, Any]:
+    """Say a word on a call as the turn shows it, and return the word."""
+    seen = await handle.query("progress")
+    [asked] = (one for one in seen["questions"] if one["call"] == call)
+    word = {name: asked[name] for name in ("call", "run_id", "digest")}
+    await handle.execute_update("permit", {**word, "allow": allow, **more})
+    return word
+
+
 async def ended(handle: Handle, seconds: float = 30) -> ToolTurnResult:
     return ToolTurnResult.model_validate(await asyncio.wait_for(handle.result(), seconds))
 

@@ -26,6 +26,7 @@ from tests.workflows.turn.running import (
     ScriptedTurns,
     ended,
     kind_of,
+    permit,
     run,
     served,
     start,
@@ -105,7 +106,7 @@ async def test_what_writes_waits_for_a_person(client: Client) -> None:
         assert (await until(handle, "waiting_for_permission"))["asking"] == [1]
         await asyncio.sleep(2)
         assert noted.calls == []
-        await handle.execute_update("permit", {"call": 1, "allow": True, "author": "ann"})
+        await permit(handle, 1, author="ann")
         await until(handle, "waiting_for_permission", 2)
         await asyncio.sleep(2)
         await handle.execute_update("permit", {"call": 2, "allow": False, "why": "not today"})
@@ -135,6 +136,7 @@ async def test_silence_denies(client: Client) -> None:
 REFUSED: list[tuple[Any, str]] = [
     ({"call": 2, "allow": True}, "call 2 is not waiting for anyone; waiting: 1"),
     ({"call": 0, "allow": True}, "call: "),
+    ({"call": 1, "allow": True}, "is allowed with the run_id and the digest of its question"),
     ({"call": 1}, "allow: missing"),
     ({"call": 1, "allow": "yes"}, "allow: "),
     (None, "give one JSON object"),
@@ -421,7 +423,9 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
     async with served(client, ScriptedTurns([WRITE]), noted):
         handle = await start(client)
         await until(handle, "waiting_for_permission")
-    words: list[Any] = [("permit", {"call": 1, "allow": True}), ("finish_now", {})]
+        seen = (await handle.query("progress"))["questions"][0]
+    allowed = {name: seen[name] for name in ("call", "run_id", "digest")} | {"allow": True}
+    words: list[Any] = [("permit", allowed), ("finish_now", {})]
     said = []
     for word in words:
         said.append(asyncio.create_task(handle.execute_update(*word)))
