@@ -20,7 +20,7 @@ from activities.documents.formats import decode, html_lines, parts_of, text_line
 from activities.documents.roots import UnreadableError
 from activities.environments import code
 from activities.environments import documents as questions_of
-from reflection import details, replies, request, text
+from reflection import details, replies, request, sheet, text
 from reflection.agents import loop as acting
 from reflection.agents import prompts as agent_prompts
 from reflection.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
@@ -197,6 +197,8 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "text.within": lambda: text.within(worst, 1_000_000),
         "request.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
+        "sheet.claimed": lambda: sheet.claimed(worst),
+        "sheet.signed": lambda: sheet.signed(worst, worst),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),
         "verdict.bounded": lambda: verdict.bounded(failure),
         "verdict.same": lambda: verdict.same(worst, f"{worst}."),
