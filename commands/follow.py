@@ -66,8 +66,8 @@ UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 SUMMARY_BYTES = 200
 REPLY_COLUMNS = 2_000
 LOOK_SECONDS = 1.0
-# A look at a run takes two queries.
-APART_SECONDS = 2 * LOOK_SECONDS
+# Between two looks, each of which is billed on Temporal Cloud.
+APART_SECONDS = 2.0
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.

@@ -337,16 +337,11 @@ def status_words(status: WorkflowExecutionStatus | None) -> str | None:
 
 
 async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen | None:
-    """Query the state of a run, open or closed; None if no worker answers.
-
-    The decisions are queried first, so that the progress covers everything they refer to.
-    """
-    decisions: list[Any] = []
+    """Query the state of a run, open or closed; None if no worker answers."""
+    # Types made at run time.
+    both: Any = tuple[loop.progress, list[loop.decision or Any]]  # type: ignore[misc, name-defined]
     try:
-        if loop.decision is not None:
-            many = list[loop.decision]  # type: ignore[name-defined] # a type made at run time
-            decisions = await handle.query("decisions", result_type=many, rpc_timeout=patience)
-        progress = await handle.query("progress", result_type=loop.progress, rpc_timeout=patience)
+        progress, decisions = await handle.query("seen", result_type=both, rpc_timeout=patience)
         if loop is BATCH:
             progress = await _with_pages(handle, progress, patience)
     except (RPCError, WorkflowQueryFailedError):

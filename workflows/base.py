@@ -100,6 +100,11 @@ class Workflow(ABC):
         """Say where the run stands."""
         return self._progress()
 
+    @workflow.query(description="Where the run stands, and each decision so far")
+    def seen(self) -> tuple[Any, list[Any]]:
+        """Return both at once: each query is billed on Temporal Cloud."""
+        return self.progress(), [*getattr(self, "decisions", tuple)()]
+
     @workflow.update(description="End the run with what there is")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""

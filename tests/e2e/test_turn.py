@@ -148,7 +148,7 @@ ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
     (
         ("--tools", "nosuch", "--max-steps", "2"),
         4,
-        {"tools": [], "warnings": ["the worker has no tool nosuch"]},
+        {"tools": [], "stop_reason": "generation_failed"},
     ),
 ]
 
