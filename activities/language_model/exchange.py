@@ -311,9 +311,9 @@ def _usable(body: bytes, exchange: Exchange) -> bytes:
     and look for a long name in its list for seconds.
     """
     exchange.lost = is_heavy(body)
-    body, whole = b"" if exchange.lost else shallow(body), None
+    read, whole = b"" if exchange.lost else shallow(body), None
     with suppress(ValueError, RecursionError):
-        whole = json.loads(body, parse_int=_integer)
+        whole = json.loads(read, parse_int=_integer)
     if has_too_many_values(whole):
         exchange.calls_left_out = leave_out_calls(whole, MOST_CALLS)
         exchange.lost = has_too_many_values(whole)
@@ -326,7 +326,7 @@ def _usable(body: bytes, exchange: Exchange) -> bytes:
     if not _has_whole_counts(whole.get("usage")):
         mended["usage"] = None
     changed = _mend_messages(whole.get("choices")) or exchange.calls_left_out
-    return json.dumps(whole | mended).encode() if mended or changed else body
+    return json.dumps(whole | mended).encode() if mended or changed else read
 
 
 def _mend_messages(choices: object) -> bool:
