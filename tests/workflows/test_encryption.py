@@ -368,18 +368,17 @@ async def test_updates_in_the_clear_are_taken_where_the_worker_is_told_to(
     plain, encrypting = await connected(None), await connected("main-1")
     async with paying(encrypting, Noted(), 1):
         run = await begin(encrypting, {"message": "Do it"}, "ToolTurnWorkflow")
-        await until_asking(run)
-        said = {"call": 1, "allow": True}
-        permit = await plain.data_converter.encode([said])
+        permit = await plain.data_converter.encode([await until_asking(run)])
         assert await sent(encrypting, run.id, "permit", *permit) == ""
         assert (await run.result())["answer"] == "Done."
 
 
-async def until_asking(run: Handle) -> None:
-    """Wait until a call of a turn waits for a person."""
-    async with asyncio.timeout(20):
-        while not (await run.query("progress"))["asking"]:
+async def until_asking(run: Handle) -> dict[str, Any]:
+    """Wait until a call of a turn waits for a person, and return what allows it."""
+    async with asyncio.timeout(PATIENCE):
+        while not (asked := (await run.query("progress"))["questions"]):
             await asyncio.sleep(0.05)
+    return {"allow": True, **{name: asked[0][name] for name in ("call", "run_id", "digest")}}
 
 
 @asynccontextmanager
@@ -395,8 +394,7 @@ async def test_what_one_run_was_allowed_moves_to_no_other(connected: Connected) 
     client, noted = await connected("main-1"), Noted()
     async with paying(client, noted, 2):
         first = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
-        await until_asking(first)
-        await first.execute_update("permit", {"call": 1, "allow": True})
+        await first.execute_update("permit", await until_asking(first))
         await first.result()
         taken = next(
             event.workflow_execution_update_accepted_event_attributes.accepted_request.input.args
@@ -428,8 +426,7 @@ async def test_what_a_run_got_is_no_activity_s_nor_the_other_way_round(
     client, noted = await connected("main-1"), Noted()
     async with paying(client, noted, 1):
         run = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
-        await until_asking(run)
-        await run.execute_update("permit", {"call": 1, "allow": True})
+        await run.execute_update("permit", await until_asking(run))
         await run.result()
         (call,) = [
             event.activity_task_scheduled_event_attributes
