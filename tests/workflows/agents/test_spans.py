@@ -21,6 +21,7 @@ from activities.environments.port import Evaluation, StepResult
 from commands.embedded import Place
 from connection import DATA_CONVERTER
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.workflows.agents import test_training as trainings
 from tests.workflows.agents.running import Counting, Handle, Said, ScriptedAgent, served, start
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
@@ -271,7 +272,7 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
     again = InMemorySpanExporter()
 
     sending = asyncio.create_task(rebuilding.send_ended([again]))
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(2 * PATIENCE):
         while not by_id(again.get_finished_spans()).keys() >= by_id(made).keys():
             await asyncio.sleep(0.1)
     sending.cancel()
