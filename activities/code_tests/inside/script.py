@@ -11,6 +11,7 @@ import math
 import random
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -91,8 +92,11 @@ class StandIn:
             # One that ends a loop ends it too early for the test, as in a generator.
             own = isinstance(kind, type) and issubclass(kind, Exception)
             if own and not issubclass(kind, StopIteration | StopAsyncIteration):
+                error = kind.__new__(kind, text)
                 # Some are made of more than a text.
-                raise kind.__new__(kind, text)
+                with suppress(TypeError):
+                    error.__init__(text)
+                raise error
             raise RuntimeError(answer["message"])
         # The worker has written these, of literals alone.
         names = {"inf": math.inf, "nan": math.nan}

@@ -205,6 +205,9 @@ async def test_no_forgery_passes_a_test_of_human_eval(sandbox: Sandbox, number: 
          "def f(x): return b'a'"),
         (("try:\n    f(b'\\xff')\n    assert 0\nexcept ValueError:\n    pass\n"
          "assert f(b'a') == 'a'"), "def f(x): return x.decode()", "def f(x): return 'a'"),
+        (("try:\n    f(1)\n    assert 0\nexcept SyntaxError as e:\n    assert str(e) == 'a'\n"
+         "assert f(0) == 0"), "def f(x):\n    if x: raise SyntaxError('a')\n    return 0",
+         "def f(x): return 0"),
         ("assert list(f(3)) == [0, 1, 2]", "def f(x): return range(x)", "def f(x): return [0]"),
         ("assert sorted(f({'a': 1})) == ['a'] and f({}) != []", "def f(x): return x.keys()",
          "def f(x): return [*x]"),
