@@ -101,10 +101,11 @@ def new_id(command: str, text: str) -> str:
 def drop_empty_variables() -> None:
     """Unset the environment variables that are empty, which some programs take for a value.
 
-    One that should hold keys is kept, and refused: else nothing would be encrypted.
+    Those that should hold keys are kept, and refused: else nothing would be encrypted. So is an
+    empty MULL_MODELS, which lets requests name no other model: else they could name any.
     """
     for name in [name for name, value in os.environ.items() if not value]:
-        if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC"}:
+        if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_MODELS"}:
             del os.environ[name]
 
 

@@ -163,7 +163,8 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
             return
         by_script = any(one.verified_by == "script" for one in state.episodes)
         if by_script and not request.keep_script_verdicts:
-            state.warn("a pair was left out: tests ran beside the code, which could forge them")
+            why = "tests ran beside the code, which could forge them"
+            state.warn(f"a pair was left out: {why}; with keep_script_verdicts it is kept")
             return
         reflector = request.reflector or request.model
         pair = state.pair(workflow.info().run_id, reflector)

@@ -104,21 +104,22 @@ class TestingActivities:
 
         `above` is what the script knows beside the function that it tests. None if it can't be run
         so, which is found out before the code has run, or if it goes on asking for other calls. If
-        it fails, it is run again with its arguments changed as by the code, which could forge that.
+        the code changes arguments, the script is run again with them changed, and has to hold so:
+        what holds only so could be forged.
         """
         script, answers = task.model_copy(update={"code": above}), list[Line]()
-        changing = False
+        changing = held = False
         for _ in range(ROUNDS):
             given = [one if changing else {**one, "changed": "[]"} for one in answers]
             report, lines = await self._run(script, task.suite, apart=given)
             asked = [call for line in lines if (call := text_in(line, "asked"))]
             changed = any("changed" in one for one in answers)
-            if report.error and changed and not (asked or changing):
-                changing = True
+            if changed and not (asked or changing):
+                changing, held = True, report.error is None
                 continue
             if not asked or count_in(only(lines, "asking") or {}, "asking") != len(asked):
                 # What the code returned may have let the script run for ever, or ask for too much.
-                forgeable = changing and report.error is None
+                forgeable = changing and not held and report.error is None
                 return report.model_copy(update={"forgeable": forgeable}) if answers else None
             calls = [str(call) for call in (*(one["call"] for one in answers), *asked)]
             known = task.suite.model_copy(update={"kind": "cases", "file": None})

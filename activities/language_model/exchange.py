@@ -151,8 +151,8 @@ def refuses_events(status: int, body: bytes) -> bool:
 async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
     """Read events into one body, and hand over the text so far each time that it grew.
 
-    An error among the events is the body, as where it comes alone. Raises httpx.RemoteProtocolError
-    for a reply without an end: a part of an answer is none.
+    An error among the events is the body, as where it comes alone; so is what is too large to be
+    read. Raises httpx.RemoteProtocolError for a reply without an end: a part of an answer is none.
     """
     reply, line = _Reply(), b""
     async for piece in pieces:
@@ -161,12 +161,12 @@ async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
         for data in (one[5:].strip() for one in lines if one.startswith(b"data:")):
             if data == b"[DONE]":
                 return reply.body()
-            if reply.take(data):
+            if is_heavy(data) or reply.take(data):
                 return data
         if len(reply.parts) > before:
             on_text(reply.text)
         if is_heavy(line):
-            break
+            return line
     return reply.body()
 
 
@@ -191,7 +191,7 @@ class _Reply:
         """Add what an event says; True if it is an error and no part of a reply."""
         event: Any = None
         with suppress(ValueError, RecursionError):
-            event = None if is_heavy(data) else json.loads(shallow(data))
+            event = json.loads(shallow(data))
         if not isinstance(event, dict):
             raise httpx.RemoteProtocolError("an event can't be read")
         if event.get("error") or event.get("object") == "error":

@@ -36,7 +36,7 @@ MAKING = {
 # What tests that run apart from the code may import and use.
 PLAIN = {"copy", "functools", "itertools", "math", "operator", "random", "re", "string", "typing"}
 BUILTINS = {*dir(builtins)} - {"__import__", "compile", "eval", "exec", "globals", "input"}
-BUILTINS -= {"locals", "open", "vars"}
+BUILTINS -= {"id", "locals", "open", "vars", "StopIteration"}
 DATA = (str, bytes, int, float, complex, list, tuple, dict, set)
 METHODS = {name for kind in DATA for name in dir(kind) if not name.startswith("_")}
 METHODS |= {"choice", "choices", "randint", "randrange", "random", "sample", "shuffle", "uniform"}
@@ -149,14 +149,23 @@ def runs_apart(test: str, above: str, entry: str) -> bool:
     members = [node for node in nodes if isinstance(node, ast.Attribute)]
     of_values = [node.attr for node in members if getattr(node.value, "id", "") not in aliases]
     functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    # Which object a call returns is not known, but for None and the like, and for types.
+    compared = [node for node in nodes if isinstance(node, ast.Compare)]
+    same = [node for node in compared if {ast.Is, ast.IsNot} & {*map(type, node.ops)}]
     return (
         modules <= PLAIN
         and {node.id for node in names} - known <= BUILTINS
         and METHODS.issuperset(of_values)
         and variables.isdisjoint(getattr(node, "id", "") for node in functions)
         and not any(isinstance(node, LASTING) for node in nodes)
+        and all(sum(map(_is_made, (node.left, *node.comparators))) <= 1 for node in same)
         and all(isinstance(node, ast.Name | ast.Attribute) for node in functions)
     )
+
+
+def _is_made(node: ast.expr) -> bool:
+    """Tell whether an object is neither a constant nor Python's own."""
+    return not isinstance(node, ast.Constant) and getattr(node, "id", "") not in BUILTINS
 
 
 def called(text: str) -> tuple[str, ...]:

@@ -388,16 +388,17 @@ def test_hints_break_between_words(
 
 
 def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK takes an empty namespace or key for a value; keys that are lost encrypt nothing."""
+    """The SDK takes an empty namespace or key for a value; what is lost bars nothing."""
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "")
     monkeypatch.setenv("TEMPORAL_API_KEY", "key")
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", "")
+    monkeypatch.setenv("MULL_MODELS", "")
 
     command.drop_empty_variables()
 
     assert os.environ["TEMPORAL_API_KEY"] == "key"
     assert "TEMPORAL_NAMESPACE" not in os.environ
-    assert os.environ["MULL_ENCRYPTION_KEYS"] == ""
+    assert os.environ["MULL_ENCRYPTION_KEYS"] == os.environ["MULL_MODELS"] == ""
 
 
 def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,11 @@ def _answer(steps: list[str], names: dict[str, Any], entry: str | None) -> dict[
     except UnplainError as error:
         return {"message": f"returns {error}"}
     except BaseException as error:  # the code may raise anything, SystemExit too
-        return {"message": f"raises {said(error)}", "traceback": frames(error, {SOLUTION})}
+        kinds = type(error).__mro__
+        # Where the test is, there are Python's own types alone.
+        own = next((kind for kind in kinds if BUILTINS.get(kind.__name__) is kind), kinds[0])
+        raised = said(error, own if steps[1:] == [APART] else kinds[0])
+        return {"message": f"raises {raised}", "traceback": frames(error, {SOLUTION})}
 
 
 def _called(function: Any, given: Any, named: Any) -> dict[str, str]:
@@ -93,7 +97,9 @@ def _called(function: Any, given: Any, named: Any) -> dict[str, str]:
     arguments = [*given, *named.values()]
     before = written(arguments)
     value = function(*given, **named)
-    runs = bool(type_name(value)) and hasattr(type(value), "__next__")
+    name = type_name(value)
+    # A range or a view is no list either: it can be gone through, and equals none.
+    runs = name in VIEWS or (bool(name) and hasattr(type(value), "__next__"))
     text = written([*islice(value, ITEMS // 2)] if runs else value)
     after = written(arguments)
     more = {"iterates": "True" * runs, "changed": after if after != before else ""}
@@ -170,9 +176,9 @@ def also_named(solution: ModuleType, *names: str | None) -> None:
             sys.modules[name] = solution
 
 
-def said(error: BaseException) -> str:
+def said(error: BaseException, kind: type | None = None) -> str:
     """Write an exception as its type and message; never raises, whatever the type does."""
-    name = type(error).__name__
+    name = (kind or type(error)).__name__
     try:
         text = str(error)[:MESSAGE]
     except BaseException:  # the code's own __str__ may raise anything

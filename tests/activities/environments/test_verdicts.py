@@ -192,6 +192,27 @@ async def test_no_forgery_passes_a_test_of_human_eval(sandbox: Sandbox, number: 
          "def f(x): return 9"),
         ("assert f('a').upper().strip() == 'AA'", "def f(x): return x * 2", "def f(x): return x"),
         ("assert f({'b', 'a', 'c'}) == 3", "def f(x): return len(x)", "def f(x): return 2"),
+        ("assert all(map(lambda p: f(p[0]) == p[1], [(3, 9), (4, 16)]))", RIGHT,
+         "def f(x): raise StopIteration"),
+        ("assert all(a == b for a, b in zip([9, 16], map(f, [3, 4])))", RIGHT,
+         "class E(StopIteration): pass\ndef f(x): raise E"),
+        ("a = [3, 1]\nassert f(a) == [1, 3]\nassert a == [3, 1]", "def f(x): return sorted(x)",
+         "def f(x):\n    x.sort()\n    return x"),
+        ("assert f([3, 1]) == [1, 3]", "def f(x):\n    x.sort()\n    return x",
+         "def f(x): x.sort()"),
+        ("try:\n    f('!')\n    assert 0\nexcept ValueError:\n    pass\nassert f('YQ==') == b'a'",
+         "import base64\ndef f(x): return base64.b64decode(x, validate=True)",
+         "def f(x): return b'a'"),
+        (("try:\n    f(b'\\xff')\n    assert 0\nexcept ValueError:\n    pass\n"
+         "assert f(b'a') == 'a'"), "def f(x): return x.decode()", "def f(x): return 'a'"),
+        (("try:\n    f(1)\n    assert 0\nexcept SyntaxError as e:\n    assert str(e) == 'a'\n"
+         "assert f(0) == 0"), "def f(x):\n    if x: raise SyntaxError('a')\n    return 0",
+         "def f(x): return 0"),
+        ("assert list(f(3)) == [0, 1, 2]", "def f(x): return range(x)", "def f(x): return [0]"),
+        ("assert sorted(f({'a': 1})) == ['a'] and f({}) != []", "def f(x): return x.keys()",
+         "def f(x): return [*x]"),
+        ("assert f(3) is None and type(f(4)) is int", "def f(x): return x if x > 3 else None",
+         "def f(x): return x"),
     ],
 )  # fmt: skip
 async def test_what_a_test_may_be_that_runs_apart(
@@ -219,6 +240,10 @@ async def test_what_a_test_may_be_that_runs_apart(
         ("n = f(3)\nassert n.value == 3",
          "class N:\n    def __init__(self, x): self.value = x\ndef f(x): return N(x)\n"),
         ("def check(candidate):\n    assert eval('f(3)') == 9", RIGHT),
+        ("a = [3]\nassert f(a) is not a and f(a) == a", "def f(x): return [*x]\n"),
+        ("a = [3]\nassert id(f(a)) != id(a) and f(a) == a", "def f(x): return [*x]\n"),
+        ("try:\n    f(3)\n    assert 0\nexcept StopIteration:\n    pass\nassert f(0) == 1",
+         "def f(x): return 1 if x == 0 else next(iter([]))\n"),
         (("import random\nr = random.SystemRandom()\nfor _ in range(30):\n    n = r.random()\n"
          "    assert f(n) == n * n"), RIGHT),
         ("a = [3, 1]\nf(a)\nassert a == [1, 3]", "def f(x): x.sort()\n"),
