@@ -94,11 +94,10 @@ class Route:
         if self.endpoint or self._vendor in _OPENAIS:
             return ""
         url, key = str(request.url), os.environ.get("OPENAI_API_KEY", "").strip()
-        known = self.addresses or litellm.get_llm_provider(self.target)[3]
-        falls = self.provider in _LIKE_OPENAI and not known
-        bases = map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL") if falls else ())
-        host = f".{request.url.host.rstrip('.')}"
-        if host.endswith(".api.openai.com") or any(base and url.startswith(base) for base in bases):
+        bases = filter(None, map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL")))
+        falls = self.provider in _LIKE_OPENAI and any(map(url.startswith, bases))
+        falls = falls and not (self.addresses or litellm.get_llm_provider(self.target)[3])
+        if falls or f".{request.url.host.rstrip('.')}".endswith(".api.openai.com"):
             return "address"
         # An operator may have given both the same one.
         theirs = len(key) >= SHORTEST_SECRET and key not in self._settings.values()

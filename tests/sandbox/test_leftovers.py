@@ -207,12 +207,13 @@ async def test_hello_of_a_run_that_is_over() -> None:
 
 @pytest.mark.parametrize("nested", [False, True])
 async def test_a_number_given_to_another_process(nested: bool) -> None:
-    """What ended before it said hello is looked for no more: its number may be another's by then."""
+    """What ended without a hello is looked for no more: its number may be another's by then."""
     program, limits = Program(code=workers.ENDLESS), Limits()
     slot = Slot(None, limits, (), ThreadPoolExecutor(1))
-    with subprocess.Popen(["sleep", "1000"]) as other:  # noqa: ASYNC220 - it is killed below
-        async with backends.Unconfined().prepare(slot) as launch:
-            launch = replace(launch, argv=("false",), nested=nested)
+    idle = [sys.executable, "-c", "import time; time.sleep(1000)"]
+    with subprocess.Popen(idle) as other:  # noqa: ASYNC220 - it is killed below
+        async with backends.Unconfined().prepare(slot) as usual:
+            launch = replace(usual, argv=("false",), nested=nested)
             process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
             await process.exited
             process._process.pid = os.getpid() if nested else other.pid
