@@ -53,9 +53,11 @@ WITHOUT_CALLS = frozenset({"retrieve", "describe_model", "examine"})
 LOOK_BACK = timedelta(minutes=15)
 BETWEEN_LOOKS, BETWEEN_RUNS = 10.0, 0.005
 # Who has lived for so long after a task has sent its spans, which takes a fifth of a second and the
-# receiver's time. A run is looked at once its workers must have polled again after that.
+# receiver's time. A run is looked at once its workers must have polled again after that. The server
+# notes when a poll ends, too, as long after its beginning, though its worker be dead or paused.
 FLUSHED = timedelta(seconds=5)
-SETTLED = POLLED_WITHIN + FLUSHED
+BEGAN_WITHIN = 2 * POLLED_WITHIN
+SETTLED = BEGAN_WITHIN + FLUSHED
 # The events that a worker writes: it then sends the spans of that task.
 DONE = tuple(
     f"{name}_event_attributes"
@@ -339,7 +341,7 @@ class Workers:
         now = datetime.now(UTC)
         for queue in NAMES.values():
             for identity, _ in await pollers(client, queue):
-                self._lived[identity] = now - POLLED_WITHIN
+                self._lived[identity] = now - BEGAN_WITHIN
 
     def have_sent(self, events: Sequence[HistoryEvent]) -> bool:
         """Tell if every worker of a run outlived its last task there by enough to send its spans.

@@ -79,23 +79,28 @@ class Route:
         return re.sub(r"\W", "_", f"{self._vendor}_{setting}").upper()
 
     @property
+    def _settings(self) -> dict[str, str]:
+        """The provider's variables in this worker's environment."""
+        begin = re.split(r"[\W_]", self._vendor)[0].upper() + "_"
+        return {name: value for name, value in os.environ.items() if name.startswith(begin)}
+
+    @property
     def addresses(self) -> dict[str, str]:
         """The provider's addresses in this worker's environment, by variable."""
-        begin, known = self._vendor.partition("_")[0].upper() + "_", os.environ.items()
-        return {name: value for name, value in known if name.startswith(begin) and "_BASE" in name}
+        return {name: value for name, value in self._settings.items() if "_BASE" in name}
 
     def stray(self, request: httpx.Request) -> str:
         """Tell what of OpenAI's is in a request that is not for it: its "address" or its "key"."""
         if self.endpoint or self._vendor in _OPENAIS:
             return ""
         url, key = str(request.url), os.environ.get("OPENAI_API_KEY", "").strip()
-        falls = self.provider in _LIKE_OPENAI and not self.addresses
-        bases = map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL") if falls else ())
-        host = f".{request.url.host.rstrip('.')}"
-        if host.endswith(".api.openai.com") or any(base and url.startswith(base) for base in bases):
+        bases = filter(None, map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL")))
+        falls = self.provider in _LIKE_OPENAI and any(map(url.startswith, bases))
+        falls = falls and not (self.addresses or litellm.get_llm_provider(self.target)[3])
+        if falls or f".{request.url.host.rstrip('.')}".endswith(".api.openai.com"):
             return "address"
         # An operator may have given both the same one.
-        theirs = len(key) >= SHORTEST_SECRET and os.environ.get(self.variable("api_key")) != key
+        theirs = len(key) >= SHORTEST_SECRET and key not in self._settings.values()
         return "key" if theirs and key in f"{url} {request.headers.values()}" else ""
 
     def secrets(self) -> frozenset[str]:

@@ -236,7 +236,7 @@ class SandboxProcess:
 
         Whoever started it reaps it and ends; killed as well, that one would leave a zombie.
         """
-        if self._first_handle is None:
+        if self._first_handle is None and not self.exited.done():
             self._learn_first()
         if self._first_handle is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -142,12 +142,13 @@ async def formatted(
 
     Raises RefusedError where the template takes longer than five seconds, or fails.
     """
-    known = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
-    given = {"chat_template": tokenizer.get_chat_template(), "add_generation_prompt": True}
+    given: dict[str, Any] = {key: str(token) for key, token in tokenizer.special_tokens_map.items()}
+    given["add_generation_prompt"] = True
     try:
-        [text], _ = await read_apart(partial(render_jinja_template, [messages], **given, **known))
+        given["chat_template"] = tokenizer.get_chat_template()
+        [text], _ = await read_apart(partial(render_jinja_template, [messages], **given))
         return str(text)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         said = f"The chat template of {name} can't format the messages: {error}"
         raise RefusedError(400, "invalid_value", said) from None
 

@@ -18,6 +18,7 @@ from tests.activities.scripted_calls import Build, call
 OPENAI_KEY = "sk-the-key-of-openai"
 OPENAIS = {"openai", "text-completion-openai"}
 ELSEWHERE = "http://127.0.0.1:9/v1"
+AZURE = {"AZURE_API_VERSION": "2024-10-21"}
 
 
 class Wire:
@@ -147,6 +148,12 @@ async def test_a_refusal_is_for_good_and_names_what_to_set(
             {"LITELLM_PROXY_API_BASE": ELSEWHERE, "LITELLM_PROXY_API_KEY": OPENAI_KEY},
         ),
         ("ollama_chat/m", {"OPENAI_API_BASE": "http://localhost:11434/v1"}),
+        (
+            "groq/m",
+            {"OPENAI_API_BASE": "https://api.groq.com/openai/v1", "GROQ_API_KEY": "its-key"},
+        ),
+        ("azure/m", {"AZURE_API_BASE": ELSEWHERE, "AZURE_OPENAI_API_KEY": OPENAI_KEY} | AZURE),
+        ("nano-gpt/m", {"NANO_GPT_API_KEY": OPENAI_KEY}),
     ],
 )
 async def test_what_an_operator_has_set_is_sent(

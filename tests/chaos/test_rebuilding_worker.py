@@ -8,6 +8,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
+from spans import SETTLED
 from tests.chaos.rebuilt import told
 from tests.chaos.working import working
 from tests.patience import PATIENCE
@@ -32,8 +33,8 @@ async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
     with ScriptedEndpoint([]) as endpoint:
         async with working(endpoint, file, "--queues", "mull") as start:
             process = start()
-            # A run is looked at 75 seconds after its end, when a live worker has polled again.
-            async with asyncio.timeout(PATIENCE):
+            # A run is looked at so long after its end, when a live worker has polled again.
+            async with asyncio.timeout(PATIENCE + SETTLED.total_seconds()):
                 while not written.keys() >= expected.keys():
                     await asyncio.sleep(0.2)
                     # The last line may be half written, and at first there is no file.

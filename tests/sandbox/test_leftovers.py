@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,27 @@ async def test_hello_of_a_run_that_is_over() -> None:
         assert os.read(read, 1) == b""
         os.close(read)
         process.close()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_number_given_to_another_process(nested: bool) -> None:
+    """What ended without a hello is looked for no more: its number may be another's by then."""
+    program, limits = Program(code=workers.ENDLESS), Limits()
+    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
+    idle = [sys.executable, "-c", "import time; time.sleep(1000)"]
+    with subprocess.Popen(idle) as other:  # noqa: ASYNC220 - it is killed below
+        async with backends.Unconfined().prepare(slot) as usual:
+            launch = replace(usual, argv=("false",), nested=nested)
+            process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+            await process.exited
+            process._process.pid = os.getpid() if nested else other.pid
+
+            process.reap_first()
+            process.close()
+
+        survived = other.poll() is None and _runs(other.pid)
+        other.kill()
+    assert survived
 
 
 async def test_killed_first_process(

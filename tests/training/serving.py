@@ -44,7 +44,10 @@ class Trap:
 def hostile(tiny: Path, root: Path) -> Path:
     """Put models of an attacker there; return the file that exists once code of one has run."""
     trap = root.parent / "trap"
-    for name in ("slow", "large", "raising", "pickled", "adapted", "garbled", "coded"):
+    for name in (
+        *("slow", "large", "raising", "several", "named"),
+        *("pickled", "adapted", "garbled", "coded"),
+    ):
         shutil.copytree(tiny, root / name)
     for name, template in (
         ("slow", LOOPS),
@@ -52,6 +55,12 @@ def hostile(tiny: Path, root: Path) -> Path:
         ("raising", "{{ raise_exception('no system message') }}"),
     ):
         (root / name / "chat_template.jinja").write_text(template)
+    (root / "several" / "chat_template.jinja").unlink(missing_ok=True)
+    (root / "several" / "additional_chat_templates").mkdir()
+    (root / "several" / "additional_chat_templates" / "one.jinja").write_text("one")
+    path = root / "named" / "tokenizer_config.json"
+    told = json.loads(path.read_text()) | {"extra_special_tokens": {"chat_template": "</s>"}}
+    path.write_text(json.dumps(told))
     (root / "pickled" / "model.safetensors").unlink()
     (root / "pickled" / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(trap)))
     peft = {"peft_type": "LORA", "base_model_name_or_path": "base", "target_modules": ["q_proj"]}

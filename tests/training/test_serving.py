@@ -110,7 +110,8 @@ def test_the_list(served: Served, base: Path) -> None:
     assert listed == sorted(
         [
             *(str(base), "base", "broken", "train-1", "train-1/reflector"),
-            *("slow", "large", "raising", "pickled", "adapted", "garbled", "coded"),
+            *("slow", "large", "raising", "several", "named"),
+            *("pickled", "adapted", "garbled", "coded"),
         ]
     )
 
@@ -161,7 +162,12 @@ def test_no_code_of_a_model_runs(served: Served, trap: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("raising", "no system message"), ("large", "MemoryError")]
+    ("name", "said"),
+    [
+        ("raising", "no system message"),
+        ("large", "MemoryError"),
+        ("several", "multiple chat templates"),
+    ],
 )
 def test_a_template_that_fails(served: Served, name: str, said: str) -> None:
     """What it raises is said in one line, and the memory that it takes is bounded."""
@@ -170,6 +176,11 @@ def test_a_template_that_fails(served: Served, name: str, said: str) -> None:
     assert (found["status"], found["code"]) == (400, "invalid_value")
     assert f"The chat template of {name} can't format the messages" in found["message"]
     assert said in found["message"]
+
+
+def test_a_token_named_as_a_setting(served: Served) -> None:
+    """The tokenizer's names of its tokens take no setting's place."""
+    assert "choices" in asked(served, "named", max_tokens=1)
 
 
 def test_a_template_without_end_holds_nobody_up(served: Served) -> None:

@@ -243,7 +243,7 @@ async def test_a_worker_that_polls_is_alive(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run's spans are complete while its worker polls, and not where nobody does any more."""
-    for name in ("POLLED_WITHIN", "FLUSHED"):
+    for name in ("BEGAN_WITHIN", "FLUSHED"):
         monkeypatch.setattr(rebuilding, name, timedelta(0))
     async with served(client, ScriptedModel(["1"])):
         handle = await begin(client, ASK)
@@ -257,6 +257,22 @@ async def test_a_worker_that_polls_is_alive(
 
     assert alive.have_sent(history.events)
     assert not dead.have_sent(history.events)
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(100, False), (146, True)])
+async def test_a_poll_may_end_after_its_worker_s_death(
+    client: Client, monkeypatch: pytest.MonkeyPatch, ago: float, expected: bool
+) -> None:
+    """The server notes that as a poll; a live worker has begun one since its last task was done."""
+
+    async def polled(_: object, queue: str) -> set[tuple[str, str]]:
+        return {("paused", queue)}
+
+    monkeypatch.setattr(rebuilding, "pollers", polled)
+    workers, last = rebuilding.Workers(), datetime.now(UTC) - BEGIN - timedelta(seconds=ago)
+    await workers.look(client)
+
+    assert workers.have_sent([by("paused", last.total_seconds())]) is expected
 
 
 async def test_a_run_whose_spans_are_complete_is_not_replayed(

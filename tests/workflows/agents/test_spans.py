@@ -265,7 +265,7 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
     seen = f"CloseTime >= '{begun.isoformat()}'"
     while (await client.count_workflows(seen)).count < 3:
         await asyncio.sleep(0.1)
-    for name in ("POLLED_WITHIN", "SETTLED"):
+    for name in ("BEGAN_WITHIN", "SETTLED"):
         monkeypatch.setattr(rebuilding, name, timedelta(0))
     monkeypatch.setattr(rebuilding, "LOOK_BACK", datetime.now(UTC) - begun)
     monkeypatch.setattr(connection, "POLLED_WITHIN", timedelta(seconds=-60))
