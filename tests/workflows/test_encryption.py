@@ -45,7 +45,7 @@ from tests.conftest import STRICT, begin, failure, payloads_of, reflect, served
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows.test_reviews import ASK
-from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import Noted, ScriptedTurns, permit
 from tests.workflows.turn.running import served as turning
 
 Handle = WorkflowHandle[Any, Any]
@@ -369,9 +369,10 @@ async def test_updates_in_the_clear_are_taken_where_the_worker_is_told_to(
     async with paying(encrypting, Noted(), 1):
         run = await begin(encrypting, {"message": "Do it"}, "ToolTurnWorkflow")
         await until_asking(run)
-        said = {"call": 1, "allow": True}
-        permit = await plain.data_converter.encode([said])
-        assert await sent(encrypting, run.id, "permit", *permit) == ""
+        [asked] = (await run.query("progress"))["questions"]
+        said = {name: asked[name] for name in ("call", "run_id", "digest")} | {"allow": True}
+        word = await plain.data_converter.encode([said])
+        assert await sent(encrypting, run.id, "permit", *word) == ""
         assert (await run.result())["answer"] == "Done."
 
 
@@ -396,7 +397,7 @@ async def test_what_one_run_was_allowed_moves_to_no_other(connected: Connected) 
     async with paying(client, noted, 2):
         first = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
         await until_asking(first)
-        await first.execute_update("permit", {"call": 1, "allow": True})
+        await permit(first, 1)
         await first.result()
         taken = next(
             event.workflow_execution_update_accepted_event_attributes.accepted_request.input.args
@@ -429,7 +430,7 @@ async def test_what_a_run_got_is_no_activity_s_nor_the_other_way_round(
     async with paying(client, noted, 1):
         run = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
         await until_asking(run)
-        await run.execute_update("permit", {"call": 1, "allow": True})
+        await permit(run, 1)
         await run.result()
         (call,) = [
             event.activity_task_scheduled_event_attributes
