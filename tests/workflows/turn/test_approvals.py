@@ -380,12 +380,14 @@ class Stuck(Noted):
         return ToolActivities(functions_of(write), rules=self.rules)
 
 
+@pytest.mark.parametrize("whose", ["the worker's rules", "the request's"])
 @pytest.mark.parametrize("after_permit", [False, True])
-async def test_a_reset_asks_again(client: Client, after_permit: bool) -> None:
+async def test_a_reset_asks_again(client: Client, after_permit: bool, whose: str) -> None:
     """Before the word, which the server sends again, or after it, while the call is under way."""
-    stuck = Stuck(40)
+    stuck, own = Stuck(40), [ToolRule(tool="*", action="ask")]
+    stuck.rules = [ToolRule(tool="*", action="allow")] if "request" in whose else own
     async with served(client, ScriptedTurns([WRITE, ANSWER]), stuck):
-        begun = await start(client)
+        begun = await start(client, approve=own)
         handle: Handle = begun
         await until(handle, WAITS)
         await permit(handle, 1)
