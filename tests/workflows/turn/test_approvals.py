@@ -1,7 +1,6 @@
 """What a person allowed is what runs, once, and nobody but Mull's workflows calls what acts."""
 
 import asyncio
-import base64
 import uuid
 from datetime import timedelta
 from typing import Any, cast
@@ -45,6 +44,7 @@ from tests.workflows.turn.running import (
     Noted,
     ScriptedTurns,
     ended,
+    keyed,
     permit,
     served,
     start,
@@ -185,11 +185,6 @@ async def test_the_schema_is_the_worker_s_own(client: Client) -> None:
         found = await callers.call(client, "call_tool", TASK_QUEUE, task, ToolOutcome)
 
     assert (found.status, noted.calls) == ("invalid", [])
-
-
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = base64.b64encode(b"k" * 32).decode()
-    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", f"main-1:{given}")
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
