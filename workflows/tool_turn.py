@@ -270,7 +270,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
 
     def _task(self, call: ToolCall, seconds: float) -> CallTask:
         tool = self._state.calls.tools[call.tool]
-        known = {"docs": self._state.request.docs, "call": call.index + 1}
+        # Workers of untrusted code have no key to read a person's word.
+        asked = bool(call.approval and call.approval.author) and queue_of(tool) == TASK_QUEUE
+        known = {"docs": self._state.request.docs, "call": call.index + 1, "asked": asked}
         return CallTask(tool=tool, arguments=call.given, timeout_seconds=seconds, **known)
 
     async def _reflect(self) -> None:

@@ -211,7 +211,7 @@ class ToolActivities:
         held = approve(tool.name, task.arguments, self._rules, read_only=tool.read_only)
         if held.action == "deny":
             raise ToolError(held.why, "denied")
-        if held.action == "allow":
+        if held.action == "allow" and not task.asked:
             return
         run, callers = activity.info().workflow_run_id or "", Callers.current.get(None)
         asked = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)

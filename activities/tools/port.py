@@ -34,13 +34,17 @@ class Listing(Record):
 
 
 class CallTask(Record):
-    """A call by number, of a tool as it was listed; `docs` is the turn's folder of documents."""
+    """A call by number, of a tool as it was listed; `docs` is the turn's folder of documents.
+
+    By the turn's rules a person was `asked`, whatever the worker's own say.
+    """
 
     tool: Tool
     arguments: dict[str, Any]
     timeout_seconds: float
     docs: str | None = None
     call: int = 0
+    asked: bool = False
 
 
 class ToolOutcome(Record):

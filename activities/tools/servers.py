@@ -44,6 +44,9 @@ PING_SECONDS = 2.0
 # it, and where no answer can come any more. Servers have other uses for its code.
 GONE = "Session terminated"
 ENDED = ("Connection closed", "SSE stream")
+# What is said of a reply that can't be used: who sent it may have done what was asked.
+NO_MCP = "its answer is not of the protocol"
+UNREAD = (NO_MCP, "Failed to parse", "Server returned", "Unexpected content", "server answered")
 
 # Two underscores end the name of the server in the name of a tool.
 ServerName = Annotated[
@@ -211,9 +214,12 @@ class McpServer:
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
         """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
-        if tool.name not in self._tools:
+        known, name = self._tools.get(tool.name, (None, ""))
+        if known is None:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
-        params = types.CallToolRequestParams(name=self._tools[tool.name][1], arguments=arguments)
+        if known.parameters != tool.parameters:
+            raise ToolError("what it takes has just changed, and nothing was done: call it again")
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
         request = types.CallToolRequest(params=params)
         # Not `call_tool`, which checks the result by the server's schema in this process.
         result = await self._ask(
@@ -242,7 +248,8 @@ class McpServer:
             except (MCPError, ValidationError) as error:
                 said = _words(error)
             if said != GONE and not said.startswith(ENDED):
-                raise ToolError(f"{self.name}: {said}")
+                unread = said.startswith(UNREAD) and not again
+                raise ToolError(f"{self.name}: {said}", "timeout" if unread else "error")
             connection.stop()
             if last or not (again or said == GONE):
                 break
@@ -379,5 +386,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, MCPError):
         return terminal_safe(error.message, 1_000)
     if isinstance(error, ValidationError):
-        return "its answer is not of the protocol"
+        return NO_MCP
     return (isinstance(error, OSError) and error.strerror) or type(error).__name__

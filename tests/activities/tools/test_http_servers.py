@@ -58,7 +58,7 @@ async def until(state: Callable[[], bool]) -> None:
 async def test_a_reply_without_an_end_is_left_where_it_is_too_large(
     worker: Worker, name: str, said: str
 ) -> None:
-    """It takes a few times its bound of memory; the next call is answered."""
+    """It takes a few times its bound of memory; what came of the call is not known."""
     tracemalloc.start()
     try:
         outcome = await worker.call(name)
@@ -66,7 +66,7 @@ async def test_a_reply_without_an_end_is_left_where_it_is_too_large(
     finally:
         tracemalloc.stop()
 
-    assert outcome.status == ("timeout" if said == AGAIN else "error")
+    assert outcome.status == "timeout"
     assert said in outcome.content
     assert peak < MOST_MEMORY
     await until(lambda: "bomb" in name or f"{name}_ended" in worker.called())

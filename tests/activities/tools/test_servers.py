@@ -21,7 +21,7 @@ from activities import checks
 from activities.tools import servers, tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from activities.tools.port import CallTask, Listing, ListTask, ToolOutcome
+from activities.tools.port import CallTask, Listing, ListTask, ToolError, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
 from reflection.request import explain
@@ -128,6 +128,19 @@ async def test_a_schema_that_is_too_large_is_left_out_and_named(worker: Worker) 
     assert found.warnings == (
         "shop: 1 tool left out, for their schemas or for names that stand twice: huge",
     )
+
+
+async def test_a_tool_that_changes_once_it_was_checked_is_not_called(worker: Worker) -> None:
+    """Another turn's listing may have learned of it since."""
+    await worker.listing()
+    [server] = worker.activities._servers.values()
+    found = await server.find("shop__add")
+    assert found is not None
+    checked = found.model_copy(update={"parameters": {"type": "object"}})
+
+    with pytest.raises(ToolError, match="has just changed, and nothing was done"):
+        await server.call(checked, {"first": 1, "second": 2})
+    assert worker.called() == []
 
 
 async def test_a_name_that_no_provider_takes_is_written_otherwise(worker: Worker) -> None:

@@ -1,11 +1,13 @@
 """Turns with a scripted model, and with tools that note what they were asked."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import pytest
 from temporalio.client import Client, WorkflowHandle
 
 import worker
@@ -143,6 +145,12 @@ async def served(
         for each in workers:
             await stack.enter_async_context(each)
         yield
+
+
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set a key for whoever connects from now on."""
+    given = base64.b64encode(b"k" * 32).decode()
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", f"main-1:{given}")
 
 
 async def start(client: Client, **fields: Any) -> Handle:

@@ -1,7 +1,6 @@
 """What a person allowed is what runs, once, and nobody but Mull's workflows calls what acts."""
 
 import asyncio
-import base64
 import uuid
 from datetime import timedelta
 from typing import Any, cast
@@ -45,6 +44,7 @@ from tests.workflows.turn.running import (
     Noted,
     ScriptedTurns,
     ended,
+    keyed,
     permit,
     served,
     start,
@@ -185,11 +185,6 @@ async def test_the_schema_is_the_worker_s_own(client: Client) -> None:
         found = await callers.call(client, "call_tool", TASK_QUEUE, task, ToolOutcome)
 
     assert (found.status, noted.calls) == ("invalid", [])
-
-
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = base64.b64encode(b"k" * 32).decode()
-    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", f"main-1:{given}")
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
@@ -380,12 +375,14 @@ class Stuck(Noted):
         return ToolActivities(functions_of(write), rules=self.rules)
 
 
+@pytest.mark.parametrize("whose", ["the worker's rules", "the request's"])
 @pytest.mark.parametrize("after_permit", [False, True])
-async def test_a_reset_asks_again(client: Client, after_permit: bool) -> None:
+async def test_a_reset_asks_again(client: Client, after_permit: bool, whose: str) -> None:
     """Before the word, which the server sends again, or after it, while the call is under way."""
-    stuck = Stuck(40)
+    stuck, own = Stuck(40), [ToolRule(tool="*", action="ask")]
+    stuck.rules = [ToolRule(tool="*", action="allow")] if "request" in whose else own
     async with served(client, ScriptedTurns([WRITE, ANSWER]), stuck):
-        begun = await start(client)
+        begun = await start(client, approve=own)
         handle: Handle = begun
         await until(handle, WAITS)
         await permit(handle, 1)

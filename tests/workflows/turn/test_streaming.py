@@ -29,11 +29,11 @@ from activities.language_model.port import ModelCall, TransientModelError
 from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.embedded import Place
 from commands.loops import LiveAnswer
-from connection import STREAM_POLL
+from connection import STREAM_POLL, connect
 from reflection.replies import words_so_far
 from reflection.turn.conversation import StreamedText
 from tests.patience import PATIENCE
-from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, served, start
+from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, keyed, served, start
 
 PUBLISH = "__temporal_workflow_stream_publish"
 OLD, NEW = "The old tide was high. ", "The new tide is low. "
@@ -80,8 +80,14 @@ async def signals(handle: Any) -> int:
     return sum([event.event_type == signaled async for event in handle.fetch_history_events()])
 
 
-async def test_the_answer_is_shown_while_it_is_written(client: Client) -> None:
-    """It grows, and is gone when the result is there, which has it whole."""
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_the_answer_is_shown_while_it_is_written(
+    client: Client, monkeypatch: pytest.MonkeyPatch, encrypted: bool
+) -> None:
+    """It grows, and is gone when the result is there, which has it whole; also with keys set."""
+    if encrypted:
+        keyed(monkeypatch)
+        client = await connect()
     shown, handle = await watched(client, (NEW, None))
 
     assert list(filter(None, shown)) == [NEW[: len(NEW) // 2], NEW[:-5], NEW]
