@@ -45,7 +45,7 @@ async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
             helpers = descendants(process.pid)
             process.kill()
             process.join(PATIENCE)
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(2 * PATIENCE):
                 while any(Path(f"/proc/{helper}").exists() for helper in helpers):
                     await asyncio.sleep(0.1)
 
