@@ -12,7 +12,7 @@ NO_TORCH := torch can not be imported: this is its build for CUDA. Add the index
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := $(TOOLS)
-.PHONY: demo test test-environments test-train lint lock clean house mutants
+.PHONY: demo test test-environments test-train lint lock clean house mutants chaos
 
 demo: $(READY)
 	@$(PYTHON) -m commands.embedded
@@ -67,6 +67,10 @@ house: $(TOOLS)
 
 mutants: $(TOOLS)
 	$(PYTHON) -m bench.mutants
+
+# Small runs for ten minutes, while worker and server are killed again and again.
+chaos: $(TOOLS)
+	$(PYTHON) -m bench.chaos --small --runs 20000 --at-once 32 --minutes 10
 
 # Needs uv. Names, versions and hashes only, so that any index can serve them.
 COMPILE := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet

@@ -5,11 +5,14 @@ import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Self, get_args
+from uuid import uuid4
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -41,7 +44,7 @@ from reflection.text import terminal_safe
 
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
-ENCRYPTION_KEYS, CODEC = "MULL_ENCRYPTION_KEYS", "MULL_CODEC"
+ENCRYPTION_KEYS, CODEC, CLEAR = "MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_CLEAR"
 DEFAULT_ADDRESS = "localhost:7233"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 8
@@ -65,20 +68,31 @@ class ConfigurationError(Exception):
 # As in Temporal's samples: so the Web UI and others know an encrypted payload, and name its key.
 ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
+# What an encrypted payload is for: its namespace, run and kind, in the clear and authenticated.
+BOUND_TO = "bound-to"
+# A codec's answer instead of a payload that it doesn't take; the data say why, or it was clear.
+REFUSED = b"binary/refused"
+IN_CLEAR = (
+    f"not encrypted, and this worker takes nothing in the clear: set {ENCRYPTION_KEYS} as it is set"
+    f" for the worker, or {CLEAR}=read for the worker"
+)
 
 
 class UnreadableError(Exception):
-    """A payload is encrypted, and this process can't decrypt it. The message names the key's id.
+    """A payload can't be decrypted here, or is refused: the message names its key, or says why.
 
-    It fails no run: a workflow task waits for a worker that has the key.
+    It fails no run: a workflow task waits for a worker that reads it.
     """
 
     def __init__(self, payload: Payload) -> None:
         named = payload.metadata.get(KEY_ID, b"unknown").decode("utf-8", "replace")
-        super().__init__(
-            f"this is encrypted with the key {short_name(named)!r}, which is not among the keys"
+        said = (
+            f"encrypted with the key {short_name(named)!r}, which is not among the keys"
             f" here, or differs: set {ENCRYPTION_KEYS} as it is set where this was written"
         )
+        if payload.metadata.get("encoding") == REFUSED:
+            said = terminal_safe(payload.data.decode("utf-8", "replace") or IN_CLEAR, 600)
+        super().__init__(f"this is {said}")
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
@@ -117,7 +131,7 @@ class _MullFailureConverter(DefaultFailureConverter):
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """Raise UnreadableError where the default would show a failure without its message."""
-        if failure.encoded_attributes.metadata.get("encoding") == ENCRYPTED:
+        if failure.encoded_attributes.metadata.get("encoding") in {ENCRYPTED, REFUSED}:
             raise UnreadableError(failure.encoded_attributes)
         return super().from_failure(failure, payload_converter)
 
@@ -198,13 +212,17 @@ class _MullPayloadConverter(CompositePayloadConverter):
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[Any]:
+        kind = next(filter(None, map(_request_of, type_hints or ())), None)
         for payload in payloads:
-            if payload.metadata.get("encoding") == ENCRYPTED:
-                raise UnreadableError(payload)
+            if (coded := payload.metadata.get("encoding")) in {ENCRYPTED, REFUSED}:
+                error = UnreadableError(payload)
+                if coded == ENCRYPTED or not (kind or len(payloads) > 1):
+                    raise error
+                # No key that comes later makes a request of it.
+                raise ApplicationError(str(error), type="Refused", non_retryable=True)
         try:
             return super().from_payloads([expanded(each) for each in payloads], type_hints)
         except Exception as error:
-            kind = next(filter(None, map(_request_of, type_hints or ())), None)
             if kind is None and type_hints is None and len(payloads) > 1:
                 # More inputs than anything here takes: whoever takes one will say so.
                 return [RawValue(payload) for payload in payloads]
@@ -268,6 +286,8 @@ def namespace() -> str:
 
 def chosen_codec() -> PayloadCodec | None:
     """Return the codec that the environment asks for, or None. Raises ConfigurationError."""
+    if os.environ.get(CLEAR, "read") != "read":
+        raise ConfigurationError(f'{CLEAR}: expected "read", or unset it')
     if not {ENCRYPTION_KEYS, CODEC} & os.environ.keys():
         return None
     try:
@@ -279,6 +299,17 @@ def chosen_codec() -> PayloadCodec | None:
         raise ConfigurationError(said) from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def strict(client: Client) -> Client:
+    """Return a worker's client: if it has keys, it takes nothing in the clear but by MULL_CLEAR."""
+    codec: Any = client.data_converter.payload_codec
+    if not hasattr(codec, "strict") or os.environ.get(CLEAR) == "read":
+        return client
+    config, codec = client.config(), copy(codec)
+    codec.strict = True
+    config["data_converter"] = replace(client.data_converter, payload_codec=codec)
+    return Client(**config)
 
 
 async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
@@ -311,6 +342,8 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
         return await Client.connect(
             **config,
             data_converter=converter,
+            # In a container that starts again, the host's name and the process's id are the same.
+            identity=f"{os.getpid()}@{gethostname()}@{uuid4().hex[:8]}",
             plugins=[OpenTelemetryPlugin()],
             runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
         )

@@ -1,10 +1,12 @@
 """Encrypted payloads: keys by their ids, and the codec that the environment asks for."""
 
 import base64
+import json
 import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import Self
@@ -15,7 +17,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
 
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import CODEC, ENCRYPTED, ENCRYPTION_KEYS, KEY_ID, key_entries
+from connection import BOUND_TO, CODEC, ENCRYPTED, ENCRYPTION_KEYS, KEY_ID, REFUSED, key_entries
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -23,7 +25,8 @@ NONCE_BYTES = 12
 CODE_PREFIX = "code"
 VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FORM = f"ID:BASE64, with {KEY_BYTES} random bytes in base64"
-# What is authenticated beside a payload: how it is encrypted, and then the key's id.
+# What is authenticated beside a payload: how it is encrypted, the key's id, and then, after a zero
+# byte, what it is bound to. Earlier versions bound it to nothing, as the codec server does.
 BOUND = ENCRYPTED + b" AES-256-GCM "
 # Mounted secrets may be readable by a group.
 BY_ANYBODY = stat.S_IROTH | stat.S_IWOTH
@@ -34,12 +37,16 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
     The first key encrypts and all of them decrypt. Where some are for code, the first of these
     encrypts what activities on mull-code take and return, and the first other one the rest. What
-    is not encrypted passes as it is, and so does what no key here decrypts: whoever wants to read
-    that raises UnreadableError.
+    no key here decrypts passes as it is, and so does what is not encrypted, unless the codec is
+    `strict`: whoever wants to read what is refused, or still encrypted, raises UnreadableError.
+
+    Each payload is bound to its namespace, run, and kind, and is refused anywhere else. Without a
+    context there is nothing to compare, and nothing to bind to.
     """
 
     def __init__(self, keys: Mapping[str, AESGCM]) -> None:
-        self._keys = keys
+        self._keys, self.strict = keys, False
+        self._place: dict[str, str] = {}
         self._usual = next((id_ for id_ in keys if not id_.startswith(CODE_PREFIX)), None)
         self._for_code = next((id_ for id_ in keys if id_.startswith(CODE_PREFIX)), self._usual)
         self._id = self._usual
@@ -54,9 +61,10 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         return ", ".join(f"{what} {id_}" for what, id_ in parts.items() if id_)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return the codec for an activity on mull-code, or for anything else."""
-        other, queue = type(self)(self._keys), getattr(context, "activity_task_queue", None)
+        """Return the codec for what an activity takes and returns, or else for a run's payloads."""
+        other, queue = copy(self), getattr(context, "activity_task_queue", None)
         other._id = self._for_code if queue == CODE_QUEUE else self._usual
+        other._place = _place(context)
         return other
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -64,10 +72,13 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         if self._id is None:
             raise ValueError(f"{ENCRYPTION_KEYS} has only keys for code")
         key, id_, encrypted = self._keys[self._id], self._id.encode(), []
+        metadata = {"encoding": ENCRYPTED, KEY_ID: id_}
+        if self._place:
+            metadata[BOUND_TO] = json.dumps(self._place).encode()
         for payload in payloads:
             nonce = os.urandom(NONCE_BYTES)
-            data = nonce + key.encrypt(nonce, payload.SerializeToString(), BOUND + id_)
-            encrypted.append(Payload(metadata={"encoding": ENCRYPTED, KEY_ID: id_}, data=data))
+            data = nonce + key.encrypt(nonce, payload.SerializeToString(), _beside(metadata))
+            encrypted.append(Payload(metadata=metadata, data=data))
         return encrypted
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -75,15 +86,43 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         return [self._decrypted(payload) for payload in payloads]
 
     def _decrypted(self, payload: Payload) -> Payload:
-        id_ = payload.metadata.get(KEY_ID, b"")
-        key = self._keys.get(id_.decode("ascii", "replace"))
-        if payload.metadata.get("encoding") != ENCRYPTED or key is None:
-            return payload
+        if payload.metadata.get("encoding") != ENCRYPTED:
+            return Payload(metadata={"encoding": REFUSED}) if self.strict else payload
+        key = self._keys.get(payload.metadata.get(KEY_ID, b"").decode("ascii", "replace"))
         nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
         try:
-            return Payload.FromString(key.decrypt(nonce, data, BOUND + id_))
+            if key is None:
+                return payload
+            plain = Payload.FromString(key.decrypt(nonce, data, _beside(payload.metadata)))
         except (InvalidTag, ValueError):
             return payload
+        if bound := payload.metadata.get(BOUND_TO):
+            place: dict[str, str] = json.loads(bound)
+            if any(place.get(name, own) != own for name, own in self._place.items()):
+                said = " ".join(
+                    ["encrypted for", *place.values(), "not for", *self._place.values()]
+                )
+                return Payload(metadata={"encoding": REFUSED}, data=said.encode())
+        return plain
+
+
+def _beside(metadata: Mapping[str, bytes]) -> bytes:
+    """Return what is authenticated beside a payload with this metadata."""
+    bound = metadata.get(BOUND_TO, b"")
+    return BOUND + metadata.get(KEY_ID, b"") + (b"\0" + bound if bound else b"")
+
+
+def _place(context: SerializationContext) -> dict[str, str]:
+    """Name what a payload is bound to, as far as both who writes and who reads it know that.
+
+    The SDK tells the workflow no activity's id, and who waits for a standalone one not its type.
+    """
+    told, kind = vars(context), "activity" if hasattr(context, "activity_id") else "workflow"
+    place = {"kind": kind, "id": told.get("workflow_id"), "type": told.get("activity_type")}
+    if kind == "activity" and not place["id"]:
+        place |= {"kind": "standalone activity", "id": told["activity_id"]}
+    place["namespace"] = told.get("namespace")
+    return {name: known for name, known in place.items() if known} if place["namespace"] else {}
 
 
 def codec_from(environment: Mapping[str, str]) -> PayloadCodec:

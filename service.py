@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ import telemetry
 from activities.doctor import DEPLOYMENT, versions_in_use
 from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import ConfigurationError, pollers
+from connection import ConfigurationError, UnreadableError, pollers
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
@@ -219,6 +220,8 @@ def set_up_log(style: str) -> None:
 def silence_ordinary() -> None:
     """Silence expected warnings of the SDK and of LiteLLM."""
     logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
+    for name in ("worker._workflow", "worker._workflow_instance", "core"):
+        logging.getLogger(f"temporalio.{name}").addFilter(is_news)
     # A run that leaves the cache ends its spans in another context, which does no harm.
     logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
     for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
@@ -232,17 +235,35 @@ def is_worth_reading(record: logging.LogRecord) -> bool:
     return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
 
 
-def set_up_runtime(metrics: tuple[str, int] | None, style: str) -> None:
+# The newest runs that wait for a key: their tasks fail again and again.
+_UNREADABLE: deque[str] = deque(maxlen=10_000)
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Make one line of a run that can't be read, the first time; return False for later ones."""
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, UnreadableError):
+        error = error.__cause__
+    said = record.getMessage()
+    run = said.rpartition("run ID ")[2]
+    if error is None or run in _UNREADABLE:
+        # The SDK's core tells of each task again, and at length.
+        again = "Failing workflow task" in said and any(one in said for one in _UNREADABLE)
+        return error is None and not again
+    _UNREADABLE.append(run)
+    record.msg, record.args, record.exc_info = f"{said}: {error}", (), None
+    return True
+
+
+def set_up_runtime(metrics: tuple[str, int] | None) -> None:
     """Create the SDK's runtime with a Prometheus endpoint, and with its log in the worker's.
 
     Raises ConfigurationError if the endpoint can't be opened.
     """
-    written, endpoint = LoggingConfig.default, None
-    if style == "json":
-        core = logging.getLogger("temporalio.core")
-        written = LoggingConfig(
-            TelemetryFilter("WARN", "ERROR"), LogForwardingConfig(core, append_target_to_name=False)
-        )
+    core, endpoint = logging.getLogger("temporalio.core"), None
+    written = LoggingConfig(
+        TelemetryFilter("WARN", "ERROR"), LogForwardingConfig(core, append_target_to_name=False)
+    )
     if metrics is not None:
         host, port = metrics
         buckets = {each.name: each.buckets for each in telemetry.METRICS if each.buckets}

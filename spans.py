@@ -3,7 +3,7 @@
 The spans of a workflow come from replaying it: their ids are the same on every replay, and their
 times are those of its events. The spans of model calls are kept with the results of activities.
 `mull traces` shows or sends them all. As a program, which a worker starts, this file sends the
-spans of each run that has ended.
+spans of each run that has ended and whose workers may have died before they sent theirs.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -41,18 +41,28 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowInsta
 import service
 import telemetry
 from activities.language_model import port as models
-from connection import connect, expanded
+from connection import POLLED_WITHIN, connect, expanded, pollers
 from reflection.text import terminal_safe
-from worker import HELPERS, WORKFLOWS
+from worker import HELPERS, NAMES, WORKFLOWS
 from workflows.base import Inbound
 
 BATCH = 512
 # Activities on the models' queue that call no model.
 WITHOUT_CALLS = frozenset({"retrieve", "describe_model", "examine"})
-# How far back the first look at ended runs goes, the seconds between looks, and the rate.
+# How far back the first look at ended runs goes, the seconds between looks, and between runs.
 LOOK_BACK = timedelta(minutes=15)
-BETWEEN_LOOKS = 10.0
-RUNS_PER_SECOND = 5
+BETWEEN_LOOKS, BETWEEN_RUNS = 10.0, 0.005
+# Who has lived for so long after a task has sent its spans, which takes a fifth of a second and the
+# receiver's time. A run is looked at once its workers must have polled again after that. The server
+# notes when a poll ends, too, as long after its beginning, though its worker be dead or paused.
+FLUSHED = timedelta(seconds=5)
+BEGAN_WITHIN = 2 * POLLED_WITHIN
+SETTLED = BEGAN_WITHIN + FLUSHED
+# The events that a worker writes: it then sends the spans of that task.
+DONE = tuple(
+    f"{name}_event_attributes"
+    for name in ("workflow_task_completed", "activity_task_completed", "activity_task_failed")
+)
 
 logger = logging.getLogger("mull.spans")
 
@@ -146,8 +156,16 @@ class Rebuilder:
                     yield each
             following = rebuilt.following
 
-    async def one(self, workflow_id: str, run_id: str) -> Rebuilt:
-        """Rebuild one execution. Raises RPCError where the server does not answer."""
+    async def one(
+        self,
+        workflow_id: str,
+        run_id: str,
+        complete: Callable[[Sequence[HistoryEvent]], bool] = lambda _: False,
+    ) -> Rebuilt:
+        """Rebuild one execution, unless its events say that its spans are complete.
+
+        Raises RPCError where the server does not answer.
+        """
         rebuilt = Rebuilt(workflow_id, run_id)
         try:
             handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
@@ -157,6 +175,8 @@ class Rebuilder:
                 raise
             return rebuilt._replace(error="the server no longer has its history")
         events, collected = history.events, self._collected
+        if complete(events):
+            return rebuilt
         last = events[-1].workflow_execution_continued_as_new_event_attributes
         began = [one.child_workflow_execution_started_event_attributes for one in events]
         children = [one.workflow_execution for one in began if one.HasField("workflow_execution")]
@@ -310,28 +330,54 @@ async def send(exporters: Sequence[SpanExporter], spans: Sequence[ReadableSpan])
                 raise NotTakenError("the receiver took no spans")
 
 
+class Workers:
+    """Until when each worker is known to have lived, by its identity, which no other one gets."""
+
+    def __init__(self) -> None:
+        self._lived: dict[str, datetime] = {}
+
+    async def look(self, client: Client) -> None:
+        """See who polls. Raises RPCError."""
+        now = datetime.now(UTC)
+        for queue in NAMES.values():
+            for identity, _ in await pollers(client, queue):
+                self._lived[identity] = now - BEGAN_WITHIN
+
+    def have_sent(self, events: Sequence[HistoryEvent]) -> bool:
+        """Tell if every worker of a run outlived its last task there by enough to send its spans.
+
+        The run tells of its workers' lives too, which may settle that for other runs.
+        """
+        last = dict[str, datetime]()
+        for event in events:
+            if (kind := event.WhichOneof("attributes")) in DONE:
+                last[getattr(event, kind).identity] = event.event_time.ToDatetime(UTC)
+        known = self._lived
+        sent = all(known.get(name, at) >= at + FLUSHED for name, at in last.items())
+        known |= {name: max(known.get(name, at), at) for name, at in last.items()}
+        return sent
+
+
 async def send_ended(exporters: Sequence[SpanExporter]) -> None:
-    """Send the spans of each execution that has ended lately, for ever; ids are the same again."""
+    """Send, for ever, the spans of ended executions that may lack some; ids are the same again."""
     client = await connect(quiet=True)
-    rebuilder, done = Rebuilder(client, None), set[str]()
-    types = ", ".join(f"'{kind.__name__}'" for kind in WORKFLOWS)
+    rebuilder, workers = Rebuilder(client, None), Workers()
+    types = ", ".join(f"'{kind.__name__}'" for kind in [*WORKFLOWS, *HELPERS])
     since = datetime.now(UTC) - LOOK_BACK
     while True:
-        looked, found = datetime.now(UTC), set[str]()
+        until = datetime.now(UTC) - SETTLED
+        ended = f"CloseTime > '{since.isoformat()}' AND CloseTime <= '{until.isoformat()}'"
         try:
-            where = f"WorkflowType IN ({types}) AND CloseTime > '{since.isoformat()}'"
-            async for run in client.list_workflows(where):
-                if run.run_id not in done:
-                    rebuilt = await rebuilder.one(run.id, run.run_id)
-                    if rebuilt.error:
-                        logger.warning("%s is not traced: %s", run.id, rebuilt.error)
-                    await send(exporters, rebuilt.spans)
-                    await asyncio.sleep(1 / RUNS_PER_SECOND)
-                found.add(run.run_id)
-            # What visibility lists late is found by the next look.
-            since, done = looked - timedelta(minutes=1), found
+            await workers.look(client)
+            # The last to end come first: they tell until when a dead worker lived.
+            async for run in client.list_workflows(f"WorkflowType IN ({types}) AND {ended}"):
+                rebuilt = await rebuilder.one(run.id, run.run_id, workers.have_sent)
+                if rebuilt.error:
+                    logger.warning("%s is not traced: %s", run.id, rebuilt.error)
+                await send(exporters, rebuilt.spans)
+                await asyncio.sleep(BETWEEN_RUNS)
+            since = until
         except (RPCError, NotTakenError) as error:
-            done |= found
             logger.warning("traces are rebuilt again in a moment: %s", error)
         await asyncio.sleep(BETWEEN_LOOKS)
 

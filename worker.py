@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from activities.agents import AgentActivities
@@ -46,7 +46,7 @@ from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
 from activities.tools import port as tools
-from activities.tools.activity import ToolActivities, check_arguments
+from activities.tools.activity import Callers, ToolActivities, check_arguments
 from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
 from activities.training import port as training
@@ -63,7 +63,7 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import end_process, read_secrets
+from commands.command import end_after, end_process, read_secrets
 from connection import (
     CALIBRATION,
     GRACE_SECONDS,
@@ -73,6 +73,7 @@ from connection import (
     address,
     connect,
     silence,
+    strict,
 )
 from reflection.text import terminal_safe
 from service import (
@@ -127,8 +128,10 @@ WORKFLOWS = [
 HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
 # Where workers have versions: those that last, or belong to none.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
-# The seconds that calls in flight have once a worker is told to stop.
+# The seconds that calls in flight have once a worker is told to stop. So many after the longest of
+# them it ends, whatever can't be evicted or closed: before it is killed, as deploy/ says.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
+LAST_SECONDS = 10.0
 # A dead worker's run waits for so long before another takes it, and often twice: for its call, and
 # for what comes of it. A busy one that needs longer for a task has the run replayed whole, in some
 # 30 ms: 25 tasks of 120 runs of 10 samples at once did.
@@ -136,6 +139,9 @@ STICKY = timedelta(seconds=1)
 # Workflow tasks share one interpreter lock. Of the SDK's 100 side by side each is so slow that on a
 # busy machine one is taken for deadlocked, after 2 s; fewer are done sooner.
 TASKS_AT_ONCE = 16
+# Half of them for runs that begin, of which the SDK's own number would take one at a time: behind a
+# thousand runs under way a new one would not begin for a minute.
+POLLS = 10
 
 logger = logging.getLogger("mull.worker")
 
@@ -164,7 +170,7 @@ def build(
     `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
     workflow worker: tests use them to replay every task.
     """
-    served: dict[str, dict[str, Any]] = {}
+    client, served = strict(client), dict[str, dict[str, Any]]()
     if "mull" in queues:
         served["mull"] = _runs(client, build_id, webhook) | workflow_options
     if "llm" in queues and model is not None:
@@ -177,6 +183,9 @@ def build(
         examined = Examination(partial(tool_checks, called, names)).examine
         acting = _acting(environments, tools.TASK_QUEUE)
         served["tools"] = {"activities": [called.list_tools, called.call_tool, examined, *acting]}
+    callers = Callers(client, {kind.__name__ for kind in (*WORKFLOWS, *HELPERS)})
+    for queue in served.keys() & {"code", "tools"}:
+        served[queue]["interceptors"] = [callers]
     if "train" in queues and trains is not None:
         served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
     shared: dict[str, Any] = {
@@ -211,6 +220,7 @@ def _runs(
         client, os.environ.get(CALIBRATION), webhook=webhook is not None
     )
     shared = MemoryActivities(client)
+    encrypted_only = getattr(client.data_converter.payload_codec, "strict", False)
     return {
         "workflows": [*WORKFLOWS, *HELPERS],
         "activities": [
@@ -224,12 +234,14 @@ def _runs(
             shared.remember_reflection,
             *([] if webhook is None else [webhook.send_notice]),
         ],
-        "interceptors": [Inbound()],
+        "interceptors": [Inbound(strict=encrypted_only)],
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
         "workflow_runner": MovingRunner(MOVING) if build_id else UnsandboxedWorkflowRunner(),
         "sticky_queue_schedule_to_start_timeout": STICKY,
         "max_concurrent_workflow_tasks": TASKS_AT_ONCE,
+        "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(POLLS),
+        "nonsticky_to_sticky_poll_ratio": 0.5,
     }
 
 
@@ -305,7 +317,19 @@ def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[
         yield rebuild_traces(options.traces, options.log)
 
 
-async def serve(options: argparse.Namespace, health: Health | None) -> None:
+def _default_model(queues: Sequence[str]) -> str | None:
+    """Return the model of runs that name none, and log which ones they may name."""
+    default = os.environ.get("MULL_MODEL")
+    if default is None and "llm" in queues:
+        logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
+    if models.MODELS not in os.environ and "llm" in queues:
+        logger.info("%s is not set: requests may name any model", models.MODELS)
+    return default
+
+
+async def serve(
+    options: argparse.Namespace, health: Health | None, flush: Callable[[], None]
+) -> None:
     """Serve until a signal, then let calls in flight end, unless there is a second signal."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
@@ -318,15 +342,13 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
     options.queues = servable(options.queues, chosen=options.chosen)
     webhook = webhook_of(os.environ) if "mull" in options.queues else None
     silence()
-    default = os.environ.get("MULL_MODEL")
-    if default is None and "llm" in options.queues:
-        logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
+    default = _default_model(options.queues)
     # What imports make stays for good: to search it for garbage would take a quarter of their time.
     gc.disable()
     client = await connect(only_code=set(options.queues) == {"code"})
     rate, version = options.calls_per_second, options.build_id
     async with contextlib.AsyncExitStack() as stack:
-        watches = []
+        watches, first = [], list[Worker]()
         if "mull" in options.queues:
             # Runs go on at once, and need what takes seconds to load only for their next call.
             first = build(client, ["mull"], build_id=version, webhook=webhook)
@@ -368,6 +390,9 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         await stop.wait()
         most = max(GRACE[queue] for queue in queues)
         logger.info("stopping: calls in flight have up to %d s", most)
+        end_after(most + LAST_SECONDS, flush)
+        # Side by side: one after the other their graces would add up.
+        await asyncio.gather(*(each.shutdown() for each in (*first, *workers)))
 
 
 def end_at_once() -> NoReturn:
@@ -391,9 +416,15 @@ def main(arguments: Sequence[str]) -> int:
         tracing, metering = telemetry.set_up(options.traces), telemetry.measure()
     except OSError as error:
         return _failed(options, 2, f"{options.traces} can't be written: {error.strerror}")
+
+    def flush() -> None:
+        tracing.shutdown()
+        if metering is not None:
+            metering.shutdown()
+
     try:
-        set_up_runtime(options.metrics, options.log)
-        asyncio.run(serve(options, options.health and Health(options.health)))
+        set_up_runtime(options.metrics)
+        asyncio.run(serve(options, options.health and Health(options.health), flush))
     except NoServerError as error:
         hint = "Set TEMPORAL_ADDRESS, or start one with `mull dev`"
         return _failed(options, 3, f"{error}.\n{hint}")
@@ -404,9 +435,7 @@ def main(arguments: Sequence[str]) -> int:
     except (RPCError, RuntimeError) as error:
         return _failed(options, 1, f"the worker failed: {terminal_safe(str(error), 300)}")
     finally:
-        tracing.shutdown()
-        if metering is not None:
-            metering.shutdown()
+        flush()
     return 0
 
 

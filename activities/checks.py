@@ -14,7 +14,9 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import IO, Any, TypeVar, cast
 
@@ -185,6 +187,9 @@ def serve() -> None:
     """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    with suppress(OSError):
+        # Where memory runs out, this goes first, and not the worker.
+        Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
     while True:
         try:
             work, inputs, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker

@@ -1,8 +1,10 @@
 """The port through which `doctor` asks a worker what it is configured with."""
 
+import os
 from collections.abc import Awaitable, Callable, Collection
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from pydantic import FailFast, Field, StringConstraints
 from temporalio import activity
 from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
 from temporalio.api.workflowservice.v1 import (
@@ -12,11 +14,12 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import CODEC, chosen_codec, pollers
+from connection import CLEAR, CODEC, chosen_codec, pollers
 from reflection.request import Record, Request
 
 # The worker deployment that all of Mull's versions belong to.
 DEPLOYMENT = "mull"
+QueueName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 State = Literal["ok", "warning", "wrong"]
 IN_USE = {
     WorkerDeploymentVersionStatus.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT: "current",
@@ -42,7 +45,7 @@ class Check(NamedTuple):
 class DoctorRequest(Request):
     """The queues whose workers are examined; `offline` leaves out the calls of models."""
 
-    queues: tuple[str, ...] = ("mull",)
+    queues: Annotated[tuple[QueueName, ...], FailFast()] = Field(("mull",), max_length=20)
     offline: bool = False
 
 
@@ -57,6 +60,7 @@ def encryption_check(where: str) -> Check:
     said = "off: the server holds all texts in the clear"
     if codec := chosen_codec():
         said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
+        said += f"; {CLEAR}: workers also take what is in the clear" if CLEAR in os.environ else ""
     return Check("encryption", where, "ok", said)
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from activities.doctor import Check, State
 from activities.language_model.port import (
+    MODELS,
     LanguageModel,
     ModelCall,
     ModelError,
@@ -118,7 +119,9 @@ def model_checks(environment: Mapping[str, str]) -> list[Check]:
     keys = Check("models", "keys", "ok" if known else "warning", said, do)
     if not known and _provider(environment.get("MULL_MODEL", "")) == "embedded":
         keys = Check("models", "keys", "ok", "an embedded model needs no key")
-    return [*(_model(role, environment) for role in ROLES), keys]
+    listed = environment.get(MODELS, "any model") or "no other models"
+    named = Check("models", "named", "ok", f"requests may name {listed} ({MODELS})")
+    return [*(_model(role, environment) for role in ROLES), named, keys]
 
 
 def _model(role: str, environment: Mapping[str, str]) -> Check:

@@ -28,9 +28,8 @@ from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.budget import Thinking, thinking
 from reflection.turn.conversation import Guidance, Message, StepReply, StreamedText
-from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
+from reflection.turn.tools import ARGUMENT_BYTES, CALLS_BYTES, MOST_CALLS, AskedCall, Tool
 
-CALLS_BYTES = 200_000
 NAME_CHARACTERS = 200
 
 # Each signal costs four events: there are 66 in the first minute, and 199 in an hour. 2,000 tokens
@@ -39,6 +38,8 @@ PUBLISH_SECONDS = 0.3
 SLOWER = 1.03
 PIECE_CHARACTERS = 20_000
 STREAMED_CALLS = 3
+# The turn itself asks again, after it told the model what was wrong.
+EMPTY_REPLIES = 1
 
 
 class ModelTask(Record):
@@ -155,7 +156,7 @@ class TurnActivities:
         )
         async with _publishing(task) as on_text:
             call = call.model_copy(update={"on_text": on_text})
-            heard = await hear(self._model, call, task.max_attempts)
+            heard = await hear(self._model, call, task.max_attempts, EMPTY_REPLIES)
         return await asyncio.to_thread(_step, task, heard)
 
     @activity.defn
@@ -255,24 +256,28 @@ def _step(task: StepTask, heard: Heard) -> StepReply:
     """Read what a model wrote: its calls, or an object with calls, or an answer."""
     receipt = dict(heard.receipt)
     if heard.text is None:
-        return StepReply(error=heard.error, **receipt)
+        text = cut_with_note(well_formed(heard.refusal), DRAFT_BYTES)
+        return StepReply(text=text, error=heard.error, **receipt)
     said = StepReply(text=well_formed(heard.text), calls=heard.calls)
     native = bool(heard.calls) or (task.native and "tools" not in heard.receipt.left_out)
     if task.tools and not native:
         shown = [message.content for message in task.messages if message.role != "assistant"]
         said = conversation.read_object(said.text, shown)
     # A call that is too long to be read stays one that can't be used.
-    calls = tuple(
+    calls = [
         AskedCall(
             id=call.id if len(call.id or "") <= NAME_CHARACTERS else None,
             name=call.name[:NAME_CHARACTERS],
             arguments=call.arguments[: ARGUMENT_BYTES + 1],
         )
-        for call in said.calls
+        for call in said.calls[:MOST_CALLS]
+    ]
+    while sum(encoded_size(call.arguments) for call in calls) > CALLS_BYTES:
+        del calls[-1]
+    return StepReply(
+        text=cut_with_note(said.text, DRAFT_BYTES),
+        calls=tuple(calls),
+        calls_left_out=heard.calls_left_out + len(said.calls) - len(calls),
+        error=said.error,
+        **receipt,
     )
-    size = sum(encoded_size(call.arguments) for call in calls)
-    error = said.error
-    if size > CALLS_BYTES:
-        calls, error = (), f"the tool calls in it take over {CALLS_BYTES:,} bytes"
-    text = cut_with_note(said.text, DRAFT_BYTES)
-    return StepReply(text=text, calls=calls, error=error, **receipt)

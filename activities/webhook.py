@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Literal
 
 from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from reflection.request import Record
+from connection import TASK_QUEUE
+from reflection.request import Request
 
 
-class Notice(Record):
+class Notice(Request):
     """What a webhook is told of a run: no text of it. `id` is the notice's own."""
 
     id: str
@@ -26,6 +28,7 @@ class Notice(Record):
     error_type: str | None = None
 
 
+STATUS = {"waiting": WorkflowExecutionStatus.RUNNING, "failed": WorkflowExecutionStatus.FAILED}
 Post = Callable[[bytes, dict[str, str]], Awaitable[int]]
 """Posts a body with headers, and returns the status. Raises OSError, which says why it can't."""
 
@@ -47,8 +50,10 @@ class WebhookActivities:
     @activity.defn
     async def send_notice(self, notice: Notice) -> None:
         """Post a notice once. Raises ApplicationError unless the receiver accepts it."""
-        link = self._page(notice.workflow_id, notice.run_id)
-        body = json.dumps(notice.model_dump(mode="json") | {"link": link}).encode()
+        if (known := await _verified(notice)) is None:
+            return
+        link = self._page(known.workflow_id, known.run_id)
+        body = json.dumps(known.model_dump(mode="json") | {"link": link}).encode()
         signed = signature(self._secret, int(time.time()), body)
         headers = {"Content-Type": "application/json", "Mull-Signature": signed}
         try:
@@ -61,3 +66,26 @@ class WebhookActivities:
             # Of this category the SDK logs nothing: a traceback would add nothing to that line.
             benign = ApplicationErrorCategory.BENIGN
             raise ApplicationError(why, type="WebhookError", category=benign)
+
+
+async def _verified(notice: Notice) -> Notice | None:
+    """Return the notice as the server knows its run; None if that is not so, or no more.
+
+    Raises ApplicationError unless a run that Mull's workers serve started this one as its child.
+    """
+    info, client = activity.info(), activity.client()
+    run = client.get_workflow_handle(notice.workflow_id, run_id=notice.run_id)
+    own = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+    told, queues = await own.describe() if own.id else None, set[str]()
+    if told is not None and (told.parent_id, told.parent_run_id) == (run.id, run.run_id):
+        if notice.event == "failed":
+            # It fails once this has started.
+            closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
+            await anext(run.fetch_history_events(wait_new_event=True, event_filter_type=closing))
+        found = await run.describe()
+        queues = {told.task_queue, found.task_queue}
+    if queues != {TASK_QUEUE}:
+        said = "a notice is sent for a run of Mull's alone, as its child"
+        raise ApplicationError(said, type="Refused", non_retryable=True)
+    known = {"workflow_id": found.id, "run_id": found.run_id, "workflow_type": found.workflow_type}
+    return notice.model_copy(update=known) if found.status is STATUS[notice.event] else None

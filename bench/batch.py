@@ -1,10 +1,16 @@
 """Run a large batch by instant calls: its throughput, its history and the worker's memory.
 
     .venv/bin/python -m bench.batch [--lines 20000] [--concurrency 32]
+    .venv/bin/python -m bench.batch --behind 1000 [--unfair]
 
 Each line is a run of self-consistency with one answer. Server, worker and this program share the
 machine. Prints one JSON object: lines a second, the histories of the batch with the events and
 bytes of the largest, and the worker's memory in MB after a tenth of the lines and at the end.
+
+With --behind it starts so many plain runs of a hundred answers each, none of which converges, and
+then asks for one answer: as a person who follows the run does, with the default priority, and with
+a fairness key in its start. It prints the seconds of each, and how many calls of others came
+meanwhile. --unfair turns the server's fairness off.
 """
 
 import argparse
@@ -15,15 +21,19 @@ import uuid
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.common import Priority
 
+import service
 import telemetry
 from activities.language_model.port import ModelCall, ModelReply
 from bench import resident_mb, server
+from commands import embedded
 from commands.batch import PAGE_LINES
 from commands.pages import send_page
 from connection import TASK_QUEUE
 from reflection.batch.request import BatchPage, Item
 from reflection.batch.result import BatchResult
+from reflection.request import PERSON_PRIORITY
 from tests.scripted import reply
 from worker import QUEUES, build, running
 
@@ -39,6 +49,50 @@ class InstantModel:
         del call
         self.calls += 1
         return reply('{"reasoning": "", "answer": "7"}')
+
+
+class DifferingModel(InstantModel):
+    """A model that gives no answer twice."""
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Answer with a number of its own."""
+        await super().complete(call)
+        return reply(f'{{"reasoning": "", "answer": "{self.calls}"}}')
+
+
+PRIORITIES = {
+    "followed": Priority(priority_key=PERSON_PRIORITY),
+    "fairness_key": Priority(fairness_key="somebody-else"),
+    "plain": Priority(),
+}
+LONGEST_SECONDS = 120
+
+
+async def wait_behind(client: Client, model: InstantModel, runs: int) -> dict[str, Any]:
+    """Start so many runs, and time one answer behind them, in several ways; None: not in time."""
+    begun, together = time.perf_counter(), asyncio.Semaphore(32)
+
+    async def start(answers: int, priority: Priority = PRIORITIES["plain"]) -> Any:
+        async with together:
+            return await client.start_workflow(
+                "SelfConsistencyWorkflow",
+                {"question": "How much?", "max_responses": answers},
+                id=f"behind-{uuid.uuid4().hex}",
+                task_queue=TASK_QUEUE,
+                priority=priority,
+            )
+
+    await (await start(1)).result()
+    await asyncio.gather(*(start(100) for _ in range(runs)))
+    found: dict[str, Any] = {"runs": runs, "started_s": round(time.perf_counter() - begun, 1)}
+    for name, priority in PRIORITIES.items():
+        begun, before = time.perf_counter(), model.calls
+        answered = asyncio.create_task((await start(1, priority)).result())
+        await asyncio.wait({answered}, timeout=LONGEST_SECONDS)
+        seconds = round(time.perf_counter() - begun, 2) if answered.done() else None
+        found[name] = {"s": seconds, "calls_of_others": model.calls - before - 1}
+        answered.cancel()
+    return found
 
 
 async def measure(client: Client, lines: int, concurrency: int) -> dict[str, Any]:
@@ -98,9 +152,19 @@ async def _histories(client: Client, identity: str) -> list[tuple[int, int]]:
 async def main(options: argparse.Namespace) -> None:
     """Serve and measure."""
     telemetry.set_up(None)
-    model = InstantModel()
+    service.silence_ordinary()
+    model = DifferingModel() if options.behind else InstantModel()
+    if options.unfair:
+        embedded.SETTINGS = tuple(each for each in embedded.SETTINGS if "Fairness" not in each)
     async with server() as client, running(build(client, QUEUES, model)):
-        found = await measure(client, options.lines, options.concurrency)
+        if options.behind:
+            found = await wait_behind(client, model, options.behind)
+            # What is left would take a quarter of an hour, and nobody waits for it.
+            print(json.dumps(found), flush=True)
+            async for run in client.list_workflows("ExecutionStatus = 'Running'"):
+                await client.get_workflow_handle(run.id).terminate()
+        else:
+            found = await measure(client, options.lines, options.concurrency)
     print(json.dumps({**found, "calls": model.calls}))
 
 
@@ -108,4 +172,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=20_000)
     parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--behind", type=int, metavar="RUNS")
+    parser.add_argument("--unfair", action="store_true")
     asyncio.run(main(parser.parse_args()))

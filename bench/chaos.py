@@ -1,6 +1,7 @@
 """Disturb runs of every workflow, and compare how each ends with an undisturbed one.
 
     .venv/bin/python -m bench.chaos --fault kills [--runs 300] [--at-once 12] [--seed 7] [--cut 60]
+    .venv/bin/python -m bench.chaos --small --runs 20000 --at-once 32 [--minutes 60] [--state FILE]
 
 The faults: `kills` (SIGKILL of the worker at random moments, also while it recovers), `server`
 (SIGKILL of the Temporal server, started again on its file), `network` (the connection of worker and
@@ -8,6 +9,13 @@ server cut, for `--cut` seconds), `version` (a worker of a nondeterministic vers
 taken back), `endpoint` (each way in which a provider fails), `clock` (the clock of the worker alone
 steps to and fro; needs Debian's libfaketime). Prints how many runs ended differently, and how each
 of them ended. Fails if there is one.
+
+`--small` makes many runs of two or three seconds, and kills the worker every 15 seconds and the
+server, which goes on from its file, every two minutes. It fails where a run is lost, ends
+differently, has asked again for a reply that was recorded, or has a decision without a span, or
+with two, once the spans that a killed worker had not written are rebuilt. How far it is stands in
+a file, in JSON, which is written anew after each kill. It stops early at Ctrl-C, or after so many
+minutes, and then tells of the runs that were made.
 """
 
 import argparse
@@ -15,13 +23,22 @@ import asyncio
 import json
 import os
 import random
+import re
+import signal
 import sys
 import tempfile
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
-from tests.chaos.runs import REQUESTS, reflects, replied
-from tests.chaos.stage import Stage
+import telemetry
+from tests.chaos.rebuilt import rebuilt_of
+from tests.chaos.runs import ANSWERS, REQUESTS, made, persistent, reflects, replied
+from tests.chaos.stage import LOST_SECONDS, Stage
 from tests.scripted_endpoint import Body, Scripted, failing
 
 FAKETIME = Path(f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketime.so.1")
@@ -126,8 +143,252 @@ class Failing:
         return next(self._failures) if fails else replied(request)
 
 
+# Of a small run: what names it in each of its prompts, and what each reply is marked with.
+CASE, MARK = re.compile(r"case (\d+)"), re.compile(r" ?\[(\w+) (\d+)\]")
+# Seconds between two kills of the worker, and after how many of them the server is killed, too.
+WORKER_SECONDS, SERVER_EVERY = 15.0, 8
+# How long runs that have begun may go on where the benchmark is stopped.
+ENDING_SECONDS = 60.0
+# Every so many runs are rebuilt although no span is missing.
+SAMPLE = 50
+
+
+def small(number: int) -> tuple[str, dict[str, Any]]:
+    """Return the workflow and request of a small run: three answers, or a draft and a revision."""
+    if number % 2:
+        asked = {"query": f"Explain a tide table, in case {number}", "max_revisions": 1}
+        return "ReflectOnResultWorkflow", {**asked, "complexity": 1.0}
+    asked = {"question": f"How much is it in case {number}?", "max_responses": 3}
+    return "SelfConsistencyWorkflow", {**asked, "answers": "number", "seed": 0}
+
+
+class Marking:
+    """A model that replies at once, and marks each reply with its call and a number of its own."""
+
+    def __init__(self) -> None:
+        self.calls = self.again = 0
+        self.last: dict[int, dict[str, int]] = defaultdict(dict)
+
+    def __call__(self, request: Body) -> Scripted:
+        """Reply by the prompt."""
+        prompt = str(request["messages"][0]["content"])
+        asked = self.last[int(CASE.findall(prompt)[0])]
+        drafts = re.findall(r"draft (one|two) \[", prompt)
+        said: str | dict[str, Any]
+        if "How much" in prompt:
+            call = f"sample_{request['seed']}"
+            said = {"reasoning": "counted {}", "answer": ANSWERS[request["seed"]]}
+        elif "You judge a draft" in prompt:
+            call = f"judge_{drafts[0]}"
+            point = {"criterion": "clarity", "place": "the end", "advice": "Say which one. {}"}
+            score = {"one": 0.3, "two": 0.5}[drafts[0]]
+            scores = dict.fromkeys(("completeness", "correctness", "clarity"), score)
+            said = {"feedback": [point], "criteria_scores": scores, "confidence": "high"}
+        else:
+            number = "two" if drafts else "one"
+            call, said = f"write_{number}", f"draft {number} {{}}"
+        self.calls += 1
+        self.again += call in asked
+        asked[call] = self.calls
+        text = said if isinstance(said, str) else json.dumps(said)
+        return Scripted(text.replace("{}", f"[{call} {self.calls}]"))
+
+
+@dataclass
+class Found:
+    """How far small runs are, and what was found; of what is wrong, what it is and where."""
+
+    asked: int
+    done: int = 0
+    seconds: float = 0.0
+    worker_kills: int = 0
+    server_kills: int = 0
+    calls: int = 0
+    calls_again: int = 0
+    decisions: int = 0
+    rebuilt: int = 0
+    disk_mb: int = 0
+    lost: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+    without_span: list[str] = field(default_factory=list)
+    two_spans: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> dict[str, int]:
+        """How often each thing is wrong."""
+        names = ("lost", "different", "repeated", "without_span", "two_spans")
+        return {name.replace("_", " "): len(getattr(self, name)) for name in names}
+
+    def __str__(self) -> str:
+        """Say it in two lines, the second of what is wrong."""
+        kills = f"{self.worker_kills} kills of the worker, {self.server_kills} of the server"
+        return (
+            f"{self.done:,} of {self.asked:,} runs in {self.seconds:,.0f} s, {kills};"
+            f" {self.calls:,} calls, {self.calls_again:,} of them for a reply that a kill lost;"
+            f" {self.decisions:,} decisions, the spans of {self.rebuilt:,} runs rebuilt;"
+            f" {self.disk_mb:,} MB on disk\n"
+            + ", ".join(f"{name}: {count}" for name, count in self.wrong.items())
+        )
+
+
+class SmallRuns:
+    """Makes small runs, and compares each with one that was not disturbed, and with its spans."""
+
+    def __init__(self, stage: Stage, asked: int) -> None:
+        self.found, self.model = Found(asked), Marking()
+        self._stage, self._began = stage, time.monotonic()
+        self._expected = dict[int, Any]()
+        # How many decisions each run took that has ended, and which trace is whose, and the ids of
+        # decisions' spans by trace: only until they are compared.
+        self._ended = dict[int, int]()
+        self._traces = dict[str, str]()
+        self._decided = defaultdict[str, set[str]](set)
+        self._file = stage.folder / "spans-0"
+        stage.reply = self.model
+
+    def start_worker(self) -> None:
+        """Start a worker that writes its spans into a file of its own."""
+        self._file = self._file.with_name(f"spans-{self.found.worker_kills}")
+        self._stage.start_worker("", "--traces", str(self._file), "--queues", "mull,llm")
+
+    async def make(self, number: int) -> None:
+        """Make a run, and note what is wrong with how it ends."""
+        name, found = f"small-{number}", self.found
+        run = made(self._stage.client, "", name, small(number))
+        try:
+            [ended] = await asyncio.wait_for(run, LOST_SECONDS)
+        except TimeoutError:
+            found.lost.append(name)
+            return
+        found.done += 1
+        text, last = json.dumps(ended), self.model.last.pop(number, {})
+        same = json.loads(CASE.sub("the case", MARK.sub("", text)))
+        if same != self._expected.setdefault(number % 2, same):
+            found.different.append(f"{name}: {json.dumps(same)}")
+        if isinstance(ended, dict):
+            recorded = {(call, int(reply)) for call, reply in MARK.findall(text)}
+            if recorded != set(last.items()):
+                found.repeated.append(f"{name}: recorded {sorted(recorded)}, asked for last {last}")
+            self._ended[number] = len(ended["decisions"])
+
+    async def kill_worker(self) -> None:
+        """Kill the worker, at times the server too, and look at what the worker has written."""
+        self._stage.kill_workers()
+        self.found.worker_kills += 1
+        ended, self._ended, written = self._ended, {}, self._file
+        if self.found.worker_kills % SERVER_EVERY == 0:
+            self._stage.kill_server()
+            self.found.server_kills += 1
+        if not self._stage.server_runs():
+            await self._stage.start_server()
+        self.start_worker()
+        self._read(written)
+        for number, decisions in ended.items():
+            await self._compare(number, decisions)
+
+    def _read(self, written: Path) -> None:
+        for line in written.read_text().splitlines() if written.exists() else ():
+            # The last line may be half a one.
+            with suppress(ValueError):
+                span = json.loads(line)
+                trace, known = span["context"]["trace_id"], span["attributes"]
+                if span["name"] == "mull.decision":
+                    self._decided[trace].add(span["context"]["span_id"])
+                elif "mull.workflow_id" in known:
+                    self._traces[known["mull.workflow_id"]] = trace
+        written.unlink(missing_ok=True)
+        # Since endpoints keep what they were asked.
+        for kept in (self._stage.endpoint.requests, self._stage.endpoint.paths):
+            kept.clear()
+        self._stage.endpoint.authorizations.clear()
+
+    async def _compare(self, number: int, decisions: int) -> None:
+        """Compare a run's decisions with their spans: the written ones, and the rebuilt ones."""
+        name, found = f"small-{number}", self.found
+        trace = self._traces.pop(name, "")
+        ids = self._decided.pop(trace, set())
+        said = ""
+        if number % SAMPLE == 0 or len(ids) != decisions:
+            client = self._stage.client
+            for one in await persistent(lambda: rebuilt_of(client, name)):
+                said += one.error or ""
+                spans = [json.loads(span.to_json()) for span in one.spans]
+                for span in spans:
+                    if span["name"] == "mull.decision":
+                        ids |= self._decided.pop(span["context"]["trace_id"], set())
+                        ids.add(span["context"]["span_id"])
+            found.rebuilt += 1
+        found.decisions += decisions
+        if len(ids) < decisions:
+            found.without_span.append(f"{name}: {len(ids)} of {decisions} {said}")
+        if len(ids) > decisions:
+            found.two_spans.append(f"{name}: {len(ids)} of {decisions}")
+
+    def write(self, state: Path) -> None:
+        """Print how far it is, and write it down."""
+        found = self.found
+        found.seconds = time.monotonic() - self._began
+        found.calls, found.calls_again = self.model.calls, self.model.again
+        files = (each.stat() for each in self._stage.folder.iterdir())
+        found.disk_mb = sum(each.st_size for each in files) >> 20
+        state.parent.mkdir(parents=True, exist_ok=True)
+        partly = state.with_suffix(".new")
+        partly.write_text(json.dumps(asdict(found), indent=1) + "\n")
+        partly.replace(state)
+        print(found, flush=True)
+
+    def note_late_calls(self) -> None:
+        """Note what was asked after a run had ended."""
+        lost = set(self.found.lost)
+        for number, calls in self.model.last.items():
+            if (name := f"small-{number}") not in lost:
+                self.found.repeated.append(f"{name}: {sorted(calls)} after its end")
+
+
+async def kill_all_along(options: argparse.Namespace, folder: Path) -> int:
+    """Make small runs while worker and server are killed; return how many things are wrong."""
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+    for end in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(end, stopped.set)
+    if options.minutes:
+        loop.call_later(options.minutes * 60, stopped.set)
+    numbers = iter(range(options.runs))
+    async with Stage(folder) as stage:
+        runs = SmallRuns(stage, options.runs)
+        runs.start_worker()
+        # Undisturbed: one of each kind.
+        for number in islice(numbers, 2):
+            await runs.make(number)
+        print("Both kinds of runs have ended, undisturbed.", flush=True)
+
+        async def make_some() -> None:
+            while not stopped.is_set() and (number := next(numbers, None)) is not None:
+                await runs.make(number)
+
+        making = {asyncio.create_task(make_some()) for _ in range(options.at_once)}
+        kill_at = time.monotonic()
+        while making and not stopped.is_set():
+            kill_at = max(kill_at + WORKER_SECONDS, time.monotonic() + 1)
+            done, making = await asyncio.wait(making, timeout=kill_at - time.monotonic())
+            for one in done:
+                one.result()
+            await runs.kill_worker()
+            runs.write(options.state)
+        if making:
+            # It was stopped: what has begun may end.
+            for one in (await asyncio.wait(making, timeout=ENDING_SECONDS))[1]:
+                one.cancel()
+            await runs.kill_worker()
+        runs.note_late_calls()
+        runs.write(options.state)
+    return sum(runs.found.wrong.values())
+
+
 async def main(options: argparse.Namespace, folder: Path) -> int:
     """Disturb so many runs until they end; print which ended differently, return how many did."""
+    if options.small:
+        return await kill_all_along(options, folder)
     chance = random.Random(options.seed)
     async with Stage(folder) as stage:
         stage.start_worker()
@@ -149,11 +410,18 @@ async def main(options: argparse.Namespace, folder: Path) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fault", choices=FAULTS, required=True)
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--fault", choices=FAULTS)
+    kind.add_argument("--small", action="store_true", help="many small runs, under constant kills")
     parser.add_argument("--only", choices=REQUESTS, action="append", help="may be repeated")
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--cut", type=float, default=60, help="seconds of a cut, or of failures")
+    parser.add_argument("--minutes", type=float, help="small runs: begin no more after so many")
+    state = Path("build", "chaos.json")
+    parser.add_argument("--state", type=Path, default=state, help="small runs: how far they are")
+    # As `mull traces` does, which rebuilds spans.
+    telemetry.set_up(None)
     with tempfile.TemporaryDirectory() as place:
         sys.exit(asyncio.run(main(parser.parse_args(), Path(place))) > 0)

@@ -172,12 +172,13 @@ class Dojo:
 
     async def _permit(self, handle: WorkflowHandle[Any, Any], case: Case) -> None:
         seen = await handle.query("progress")
-        for number in seen["asking"]:
-            call = seen["calls"][number - 1]
+        for asked in seen["questions"]:
+            call = seen["calls"][asked["call"] - 1]
             said = words(call["tool"].partition("-")[2], json.loads(call["arguments"]))
             allow = case.allowed[said] < case.wanted[said] or case.injection is None
             case.allowed[said] += allow
-            await handle.execute_update("permit", {"call": number, "allow": allow})
+            word = {name: asked[name] for name in ("call", "run_id", "digest")}
+            await handle.execute_update("permit", {**word, "allow": allow})
 
 
 def words(name: str, arguments: Any) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
@@ -31,6 +33,8 @@ MOUNTED = "/run/secrets/mull"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # So a list of 80 columns has room for the id, how the run ended, its start and its result.
 SLUG_COLUMNS = 16
+# Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
+UPDATE_BYTES = 400_000
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -97,10 +101,11 @@ def new_id(command: str, text: str) -> str:
 def drop_empty_variables() -> None:
     """Unset the environment variables that are empty, which some programs take for a value.
 
-    One that should hold keys is kept, and refused: else nothing would be encrypted.
+    Those that should hold keys are kept, and refused: else nothing would be encrypted. So is an
+    empty MULL_MODELS, which lets requests name no other model: else they could name any.
     """
     for name in [name for name, value in os.environ.items() if not value]:
-        if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC"}:
+        if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_MODELS"}:
             del os.environ[name]
 
 
@@ -135,6 +140,26 @@ def end_process(code: int) -> NoReturn:
     except BrokenPipeError:
         code = Exit.READER_GONE
     os._exit(code)
+
+
+# What a receiver of spans may take to answer, where it hangs.
+FLUSH_SECONDS = 5.0
+
+
+def end_after(seconds: float, flush: Callable[[], None]) -> None:
+    """End this process so many seconds from now, once it has flushed what it tells others."""
+
+    def end() -> None:
+        said = "something can't be evicted or closed: the worker ends without that"
+        logging.getLogger("mull.worker").critical(said)
+        flushing = Thread(target=flush, daemon=True)
+        flushing.start()
+        flushing.join(FLUSH_SECONDS)
+        end_process(0)
+
+    timer = Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
@@ -214,6 +239,16 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
     tell(f"Note: {said}; the {what} waits for a worker.")
 
 
+def sized(given: Any) -> Any:
+    """Return what an update gives a run, or exit where it is too large: docs/operations.md."""
+    from connection import DATA_CONVERTER
+
+    size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
+    if size > UPDATE_BYTES:
+        fail(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once.", Exit.USAGE)
+    return given
+
+
 def run_page(workflow_id: str, run_id: str | None) -> str | None:
     """Return the address of a run in the Web UI, or None if no Web UI is known.
 
@@ -225,8 +260,11 @@ def run_page(workflow_id: str, run_id: str | None) -> str | None:
     base = os.environ.get("MULL_WEB_UI") or _beside(address())
     if not base:
         return None
-    place = f"{base.rstrip('/')}/namespaces/{quote(namespace())}/workflows"
-    return f"{place}/{quote(workflow_id, safe='')}/{run_id}/history" if run_id else place
+    place = f"{base.rstrip('/')}/namespaces/{quote(namespace(), safe='')}/workflows"
+    # No quoting keeps a browser from following dots.
+    if not run_id or workflow_id in {".", ".."}:
+        return place
+    return f"{place}/{quote(workflow_id, safe='')}/{quote(run_id, safe='')}/history"
 
 
 def _beside(server: str) -> str | None:

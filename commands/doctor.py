@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
+from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
 import connection
@@ -35,6 +36,8 @@ from activities.doctor import (
 )
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
+from connection import KEY_ID, TASK_QUEUE
+from reflection.request import PERSON_PRIORITY
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -57,6 +60,7 @@ PATIENCE_SECONDS = 3
 EXAMINED_WITHIN = timedelta(seconds=90)
 # Until its first task is done, a run has fewer events than these.
 TAKEN_SECONDS, TAKEN_EVENTS = 15.0, 5
+MOST_RUNS, FEW_TRIES = 500, 2
 NOT_TAKEN = (
     "If no worker took it, make the version of one current, as its log says.",
     f"If payloads are encrypted, {connection.ENCRYPTION_KEYS} has to be the same here and there.",
@@ -87,7 +91,7 @@ async def run_checks(offline: bool) -> list[Check]:
     served = tuple(check.name for check in checks if check.name in PURPOSES and check.state == "ok")
     if client is None or "mull" not in served:
         return [*checks, *package_checks()]
-    checks.append(encryption_check("command line"))
+    checks += [encryption_check("command line"), await starts_check(client)]
     return [*checks, *await examine(client, DoctorRequest(queues=served, offline=offline))]
 
 
@@ -103,6 +107,7 @@ async def examine(
             task_queue="mull",
             result_type=DoctorResult,
             execution_timeout=within,
+            priority=Priority(priority_key=PERSON_PRIORITY),
         )
         ending = asyncio.create_task(handle.result())
         await asyncio.wait({ending}, timeout=TAKEN_SECONDS)
@@ -241,6 +246,32 @@ async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Chec
     if name in OPTIONAL:
         return Check("workers", name, "warning", said, (f"{start} to train a reflector.",))
     return Check("workers", name, "wrong", said, (f"{start}, or `mull dev`.",))
+
+
+async def starts_check(client: Client) -> Check:
+    """Count, for a few seconds, the newest open runs that wait for a key, by the key's id."""
+    waiting, where = Counter[str](), f"ExecutionStatus = 'Running' AND TaskQueue = '{TASK_QUEUE}'"
+
+    async def look(run: WorkflowExecution) -> None:
+        handle = client.get_workflow_handle(run.id, run_id=run.run_id)
+        seen = await handle.describe()
+        tries = seen.raw_description.pending_workflow_task.attempt
+        if tries > FEW_TRIES and seen.history_length < TAKEN_EVENTS:
+            first = await anext(handle.fetch_history_events(page_size=1))
+            for one in first.workflow_execution_started_event_attributes.input.payloads[:1]:
+                if KEY_ID in one.metadata:
+                    waiting[one.metadata[KEY_ID].decode("utf-8", "replace")] += 1
+
+    with suppress(RPCError, TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            runs = [look(run) async for run in client.list_workflows(where, limit=MOST_RUNS)]
+            await asyncio.gather(*runs)
+    keys = ", ".join(f"{count} for {key}" for key, count in waiting.items())
+    said = f"{waiting.total()} of the newest {MOST_RUNS} open runs wait for a key"
+    if not waiting:
+        return Check("encryption", "starts", "ok", said)
+    do = f"Give the workers on {TASK_QUEUE} the key, or end these runs."
+    return Check("encryption", "starts", "warning", f"{said}: {keys}", (do,))
 
 
 def version_check(version: Version) -> Check:

@@ -54,10 +54,11 @@ ANOTHER_MODEL = "set MULL_MODEL, to any LiteLLM name such as openai/gpt-5-mini"
 WITH_TOY = "pip install 'mull[dev]'"
 PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
-SETTINGS = (
+SETTINGS: tuple[str, ...] = (
     "--sqlite-pragma=journal_mode=WAL",
     "--sqlite-pragma=synchronous=NORMAL",
     "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
+    "--dynamic-config-value=matching.enableFairness=true",
     "--log-level=error",
 )
 START_SECONDS = 60

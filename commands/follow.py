@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.text import Text as Line
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -55,7 +55,7 @@ from commands.loops import (
     request_of,
 )
 from connection import TASK_QUEUE
-from reflection.request import Request
+from reflection.request import PERSON_PRIORITY, Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
@@ -149,6 +149,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             result_type=loop.result,
             static_summary=summary,
             memo={ASKED: summary},
+            priority=Priority(priority_key=None if new.detach else PERSON_PRIORITY),
             # What has failed, or was cancelled, has no result, and is started anew.
             id_reuse_policy=ANEW if new.again else UNLESS_DONE,
         )
@@ -323,15 +324,16 @@ async def _slow(handle: Handle) -> str | None:
         described = await handle.describe()
     except RPCError:
         return None
-    pending = described.raw_description.pending_activities
+    # What a call's worker wrote was encrypted for the call.
+    pending, known = described.raw_description.pending_activities, handle._client.data_converter
     if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
         return f"the worker can't go on with this run (attempt {tries}): its log says why"
     for call in pending:
         if call.activity_type.name == "retrieve":
             details = list(call.heartbeat_details.payloads)
-            return terminal.reading_words(await described.data_converter.decode(details))
+            return terminal.reading_words(await known.decode(details))
         if call.last_failure.HasField("encoded_attributes"):
-            error = await described.data_converter.decode_failure(call.last_failure)
+            error = await known.decode_failure(call.last_failure)
             call.last_failure.message = getattr(error, "message", "")
     return terminal.slow_words(pending, datetime.now(UTC))
 

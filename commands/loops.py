@@ -194,7 +194,7 @@ TURN = Loop(
     decision=turned.Decision,
     command="turn",
     actions=("allow", "deny"),
-    reviewed=frozenset({"message", "asking", "calls"}),
+    reviewed=frozenset({"message", "asking", "questions", "calls"}),
     writes=True,
     queues=lambda request: ANSWERED if request.tools == () else (*ANSWERED, tools.TASK_QUEUE),
 )
@@ -207,13 +207,16 @@ REFLEXION = Loop(
     sheet=acted.sheet,
     decision=agents.Decision,
     command="reflexion",
-    measures=("episode_count", "solved_after", "best_return", "hidden_passed", "judged"),
+    below=lambda result, _: "there is no verdict by cases" * (result.verified_by != "cases"),
+    measures=(
+        "episode_count", "solved_after", "best_return", "hidden_passed", "verified_by", "judged",
+    ),
     summary=acted.success,
     actions=(),
     reviewed=frozenset({"task"}),
     writes=True,
     queues=lambda request: (*ANSWERED, queue_of(request.environment)),
-)
+)  # fmt: skip
 RETROFORMER = replace(
     REFLEXION,
     workflow="RetroformerWorkflow",

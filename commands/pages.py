@@ -20,7 +20,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
-from commands.command import Exit, fail, say_unserved, tell, unserved
+from commands.command import Exit, fail, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
 from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
 from connection import TASK_QUEUE
@@ -29,13 +29,12 @@ from reflection.batch.request import (
     BATCH_CONTINUES,
     ID_BYTES,
     PAGE_ID,
-    PRIORITY_KEY,
     BatchPage,
     BatchRequest,
     Planned,
 )
 from reflection.batch.result import BatchResult, BatchRun, Counts, RunResult
-from reflection.request import parse_request
+from reflection.request import BATCH_PRIORITY, parse_request
 from reflection.text import encoded_size, tally_words, terminal_safe
 
 BUDGETS = {"budget_tokens", "budget_usd"}
@@ -146,7 +145,7 @@ async def _start(
             static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.
-            priority=Priority(priority_key=PRIORITY_KEY if request.items else None),
+            priority=Priority(priority_key=BATCH_PRIORITY if request.items else None),
         )
     except WorkflowAlreadyStartedError:
         fail(f"the batch {identity} was started meanwhile. Try again.", Exit.USAGE)
@@ -199,7 +198,7 @@ async def send_page(handle: Handle, page: BatchPage) -> int | None:
     """Send a page until it is accepted; return how many are there, None where the batch ended."""
     while True:
         try:
-            return int(await handle.execute_update("add_page", page))
+            return int(await handle.execute_update("add_page", sized(page)))
         except WorkflowUpdateFailedError as error:
             said = getattr(error.cause, "message", str(error.cause))
             if getattr(error.cause, "type", "") != BATCH_CONTINUES:

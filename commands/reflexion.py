@@ -68,7 +68,7 @@ dollars are for all tasks together.
 
 Exit codes: 0 solved, 1 failed, 2 wrong usage, 3 no server or worker, 4 not solved, or not to be
 built on: only a model judged, or the hidden test fails (--accept-any makes these 0 where there is
-an answer), 5 cancelled, 130 detached (the run goes on).
+an answer), or no verdict by --require-cases, 5 cancelled, 130 detached (the run goes on).
 """,
     "memory": """
 Examples:
@@ -99,6 +99,8 @@ PANELS = {
     ),
 }  # fmt: skip
 _task = partial(typer.Option, rich_help_panel=TASK)
+BY_CASES = "Exit with code 4 where the hidden test ran beside the code, or not at all."
+RequireCases = Annotated[bool, typer.Option("--require-cases", help=BY_CASES)]
 
 
 @takes_fields(ReflexionRequest, PANELS)
@@ -113,12 +115,14 @@ def reflexion(
         ),
     ] = None,
     yes: command.Yes = False,
+    require_cases: RequireCases = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start an agent on a task, or on each task of a list."""
+    wanted = wanted._replace(required=1.0 if require_cases else None)
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
         fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.", Exit.USAGE)
     if task is not None:

@@ -10,7 +10,7 @@ from commands import start
 from commands.command import Exit, fail
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
-from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, names_in
+from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, RequireCases, names_in
 from reflection.agents.retroformer import RetroformerRequest
 from reflection.agents.training import RetroformerTrainingRequest
 
@@ -64,6 +64,7 @@ _task = partial(typer.Option, rich_help_panel=TASK)
 def retroformer(
     task: Annotated[str, _task(help="The task's name.")],
     tasks: Annotated[str | None, _task(metavar="FILE", help="The file of the task.")] = None,
+    require_cases: RequireCases = False,
     *,
     new: New,
     wanted: Wanted,
@@ -71,6 +72,7 @@ def retroformer(
 ) -> None:
     """Start an agent whose reflections a reward model chooses."""
     fields |= {"task": task, "tasks": tasks and place_of("file", tasks)}
+    wanted = wanted._replace(required=1.0 if require_cases else None)
     start.begin(RetroformerRequest, fields, new, wanted)
 
 
@@ -81,7 +83,7 @@ def retroformer(
         MODELS: PROMPTS,
         "Rollouts": (
             "reflector", "model", "rollouts", "concurrency", "step_limit", "temperature",
-            "reflector_temperature", "max_output_tokens",
+            "reflector_temperature", "max_output_tokens", "keep_script_verdicts",
         ),
         TRAINING: (
             "method", "base_model", "tuned", "pairing", "seed", "epochs", "learning_rate",

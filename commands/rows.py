@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import sys
 from collections import Counter
@@ -118,6 +119,18 @@ def _outcome(result: Any, loop: Loop, required: Any) -> Row:
     }
 
 
+# What a spreadsheet may take for a formula, unless it is a number; line ends and tabs stay.
+FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+NUMBER = re.compile(r"[-+]?(\d[\d,]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?%?", re.ASCII)
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def cell(text: str) -> str:
+    """Write a model's or a person's text for a spreadsheet: an apostrophe keeps it from running."""
+    text = well_formed(CONTROLS.sub("", text))
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
 async def _print(
     identity: str,
     request: BatchRequest,
@@ -146,7 +159,7 @@ async def _print(
                 place.write(json.dumps(row) + "\n")
             elif form == "csv":
                 cells = row.items()
-                table.writerow({n: well_formed(c) if isinstance(c, str) else c for n, c in cells})
+                table.writerow({n: cell(c) if isinstance(c, str) else c for n, c in cells})
             else:
                 kept.append(row)
         summed, tables = loop.summary(measured)

@@ -15,14 +15,15 @@ from temporalio.client import (
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, fail, option_of, say_unserved, tell, unserved
+from commands.command import Exit, fail, option_of, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
 from connection import TASK_QUEUE
+from reflection.request import PERSON_PRIORITY
 from reflection.text import tally_words
 from reflection.turn.result import ToolTurnResult
 from reflection.turn.session import (
@@ -59,6 +60,7 @@ async def send(
     missing = await unserved(client, TURN.queues(request))
     if missing:
         say_unserved(missing, "session", waits=False)
+    sized(message)
     key = message_id or uuid.uuid4().hex
     while True:
         sent = await _sent(client, session, request, message, key)
@@ -102,6 +104,7 @@ async def _sent(
         id=session,
         task_queue=TASK_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        priority=Priority(priority_key=PERSON_PRIORITY),
     )
     return await client.start_update_with_start_workflow(
         "send", message, start_workflow_operation=begun, **given

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from commands.command import (
     fail,
     read_given,
     say_unserved,
+    sized,
     tell,
     unserved,
     with_client,
@@ -44,12 +46,15 @@ Examples:
     mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
     mull review reflect-compare-kafka-7f3a91c2 --revise "name each license"
     mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
+    mull review turn-file-this-bug-7f3a91c2 --allow 1-3f9ac2d1
     mull review turn-file-this-bug-7f3a91c2 --deny 1 "ask the owner first"
 """,
     "finish": "Example: mull finish ask-is-91-prime-7f3a91c2 --author ann",
     "cancel": "Example: mull cancel ask-is-91-prime-7f3a91c2",
     "add": 'Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann',
 }
+# A call as `review` shows it: its number, and the beginning of the digest of what is asked.
+CALL = re.compile(r"([1-9]\d{0,5})(?:-([0-9a-f]{8}))?")
 PATIENCE_SECONDS = 20
 DONE = {
     "accept": "accepted",
@@ -74,7 +79,7 @@ GIVEN = {
     "deny": ' {call} "WHY"',
 }
 
-Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
+Author = Annotated[str | None, typer.Option(help="Your name, recorded as you give it.")]
 
 
 def review(
@@ -97,10 +102,10 @@ def review(
         ),
     ] = None,
     allow: Annotated[
-        int | None, typer.Option(min=1, metavar="CALL", help="Allow this tool call of a turn.")
+        str | None, typer.Option(metavar="CALL", help="Allow this tool call of a turn.")
     ] = None,
     deny: Annotated[
-        tuple[int, str] | None,
+        tuple[str, str] | None,
         typer.Option(metavar='CALL "WHY"', help="Deny this tool call of a turn, and say why."),
     ] = None,
     author: Author = None,
@@ -112,11 +117,12 @@ def review(
         others = (*given.values(), replace, draft)
         if any(value is not None for value in others) or (allow and deny):
             fail("give one of --allow, --deny and a review of a result.", Exit.USAGE)
-        call, why = (allow, "") if deny is None else deny
-        word = checked(
-            Permission, {"call": call, "allow": deny is None, "why": why, "author": author}
-        )
-        with_client(lambda client: _permit(client, run, word, as_json))
+        call, why = (allow or "", "") if deny is None else deny
+        if (named := CALL.fullmatch(call)) is None:
+            fail(f"--allow and --deny take a call as `mull review {run}` shows it.", Exit.USAGE)
+        given = {"call": int(named[1]), "allow": deny is None, "why": why, "author": author}
+        word = checked(Permission, given)
+        with_client(lambda client: _permit(client, run, word, named[2], as_json))
     if replace is not None:
         given["replace"] = read_given("--replace", replace)
     if any(value is not None for value in given.values()):
@@ -186,11 +192,26 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
     return _done(run, DONE[said.action], as_json)
 
 
-async def _permit(client: Client, run: str, said: Permission, as_json: bool) -> Exit:
+async def _permit(
+    client: Client, run: str, said: Permission, shown: str | None, as_json: bool
+) -> Exit:
+    """Send a word on the call that was shown: that its number says which has to be certain."""
     found = await reach_open(client, run)
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"only calls of `turn` can be allowed or denied.{turns}", Exit.USAGE)
+    questions = (await standing_of(found)).progress.questions
+    # Of one that is not asked about, the run says so itself.
+    for one in (one for one in questions if one.call == said.call):
+        again = f"look at it again:\n    mull review {run}"
+        if shown is not None and not one.digest.startswith(shown):
+            fail(f"call {one.call} is not the one that was shown; {again}", Exit.USAGE)
+        others = f"WorkflowId = {json.dumps(run, ensure_ascii=False)} AND RunId != '{one.run_id}'"
+        alone = not (await client.count_workflows(others)).count
+        if said.allow and shown is None and (one.doubts or not alone):
+            why = one.doubts[0] if one.doubts else "another run had this id"
+            fail(f"{why}. The number alone does not say which call; {again}", Exit.USAGE)
+        said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
     await _update(client, found, "permit", said)
     return _done(run, f"call {said.call} is {'allowed' if said.allow else 'denied'}", as_json)
 
@@ -218,9 +239,12 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
         tell(f"It waits {said}.\nTo decide, run one of:")
+        questions = getattr(seen.progress, "questions", ())
+        codes = {one.call: f"{one.call}-{one.digest[:8]}" for one in questions}
         for number in getattr(seen.progress, "asking", ("",)):
+            call = codes.get(number, number)
             for action in loop.actions:
-                tell(f"    mull review {run} --{action}{GIVEN[action].format(call=number)}")
+                tell(f"    mull review {run} --{action}{GIVEN[action].format(call=call)}")
     return Exit.DONE
 
 
@@ -243,7 +267,7 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
         say_unserved(missing, "update", waits=False)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await run.handle.execute_update(name, argument)
+            return await run.handle.execute_update(name, sized(argument))
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):

@@ -27,6 +27,10 @@ from reflection.text import fold, object_schema, well_formed
 MOST_REPLY_BYTES = 2**20
 # Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
 MOST_MARKS = 100_000
+# LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
+MOST_VALUES = 2_000
+# Python's reader, and LiteLLM after it, give up at under 1,000.
+MOST_DEPTH = 100
 MALFORMED_OBJECTS = 1_000
 COMPARED_OBJECTS = 50
 ERROR_CHARACTERS = 400
@@ -34,6 +38,10 @@ ERROR_CHARACTERS = 400
 DEEP = "its JSON is incomplete or nested too deeply"
 QUOTED = "its only JSON is copied from what you were shown: reply with an object of your own"
 
+# What brackets JSON, and its strings, in which they are letters.
+MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+# The names that mark a tool call, one for each way in which providers write it.
+CALL = frozenset({"function", "functionCall", "toolUse", "input", "arguments"})
 START = re.compile(r'\{\s*"')
 BACKSLASH = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 FENCES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*\w*[ \t]*$", re.MULTILINE)
@@ -49,6 +57,49 @@ FIRST_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL
 def is_heavy(body: bytes) -> bool:
     """Tell whether JSON takes too long to read."""
     return len(body) > MOST_REPLY_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS
+
+
+def shallow(body: bytes) -> bytes:
+    """Write NaN, which no tool call may have, in the place of what nests too deeply in JSON."""
+    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
+        return body
+    kept, depth, begun, done = list[bytes](), 0, 0, 0
+    for found in MARKS.finditer(body):
+        if found[0] in b"[{":
+            depth += 1
+            begun = found.start() if depth == MOST_DEPTH + 1 else begun
+        elif found[0] in b"]}":
+            if depth == MOST_DEPTH + 1:
+                kept += [body[done:begun], b"NaN"]
+                done = found.end()
+            depth -= 1
+    return b"".join([*kept, *([body[done:begun], b"NaN"] if depth > MOST_DEPTH else [body[done:]])])
+
+
+def has_too_many_values(whole: object) -> bool:
+    """Count the values of a reply; lists of tokens are free but in a completion."""
+    left, count = [whole], 0
+    free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
+    while left and count <= MOST_VALUES:
+        value = left.pop()
+        count += 1
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list) and not set(map(type, value)) <= free:
+            left += value
+    return count + len(left) > MOST_VALUES
+
+
+def leave_out_calls(value: object, most: int) -> int:
+    """Leave out of each list in a reply the tool calls after the first ones; return how many."""
+    if isinstance(value, dict):
+        return sum([leave_out_calls(inner, most) for inner in value.values()])
+    if not isinstance(value, list):
+        return 0
+    calls = [at for at, one in enumerate(value) if isinstance(one, dict) and CALL & one.keys()]
+    left_out = frozenset(calls[most:])
+    value[:] = [one for at, one in enumerate(value) if at not in left_out]
+    return len(left_out) + sum([leave_out_calls(inner, most) for inner in value])
 
 
 class Number(str):

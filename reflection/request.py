@@ -23,7 +23,18 @@ from pydantic_core import to_json
 from reflection.text import cut_encoded, cut_with_note, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+NO_ADDRESS = "an address (://) can't be part of a model's name: it is set where the worker runs"
+
+
+def model_name(name: str) -> str:
+    """Return a model's name. Raises ValueError for an address, where a prompt would be sent."""
+    if "://" in name:
+        raise ValueError(NO_ADDRESS)
+    return name
+
+
+_NAME = StringConstraints(strip_whitespace=True, min_length=1, max_length=200)
+ModelName = Annotated[str, _NAME, AfterValidator(model_name)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 
@@ -64,6 +75,9 @@ class Request(Frozen):
         return TASK_TIMEOUT if 0 < size <= SMALL_BYTES else None
 
 
+# Of Temporal's five, where 1 goes first: a run that a person follows, and any other. A run's later
+# calls come after the first ones of others, and all of a batch comes last.
+PERSON_PRIORITY, NORMAL_PRIORITY, BATCH_PRIORITY = 2, 3, 5
 DRAFT_BYTES = 100_000
 OUTPUT_TOKENS = 4096
 # Of a model that thinks: in recorded sets of theirs nine answers in ten take more than 1,024.
@@ -265,6 +279,8 @@ MOST_ERRORS = 20
 ERRORS_BYTES = 3_500
 NAME_CHARACTERS = 80
 MOST_MEMBERS = 1_000
+# Of a list that a request carries over, where nothing else bounds it.
+MOST_LISTED = 10_000
 
 
 def explain(error: ValueError) -> str:
@@ -303,7 +319,17 @@ def parse_request(kind: Any, data: bytes | str) -> Any:
 
     5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
     """
-    return TypeAdapter(kind).validate_json(json.dumps(unambiguous_json(data)), strict=True)
+    value = unambiguous_json(data)
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, list) and len(inner) > MOST_LISTED:
+            # Here, and not by its field's own bound: each element that is wrong would be told.
+            said = f"a list has {len(inner):,} elements; at most {MOST_LISTED:,} are read"
+            raise ValueError(said)
+        if isinstance(inner, dict | list):
+            left += inner.values() if isinstance(inner, dict) else inner
+    return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
 
 
 def unambiguous_json(data: bytes | str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 from reflection.drafts import Drafted, PlainDecision, PlainProgress, PlainResult, best_of
 from reflection.request import Record
 from reflection.run import Decided, Part, Spending, Usage
-from reflection.text import tally_words, usd
+from reflection.text import quoted, tally_words, usd
 
 if TYPE_CHECKING:
     from reflection.critique import result as critique
@@ -233,7 +233,7 @@ def run_sheet(
         tone = "good" if seen.stop_reason in GOOD else tone
         tone = "warning" if getattr(seen, "doubt", "") else tone
         verdict = Verdict(
-            words=made[-1].reason if made else seen.stop_reason,
+            words=signed(made[-1].reason, made[-1].author) if made else seen.stop_reason,
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
             stop_reason=seen.stop_reason,
         )
@@ -375,11 +375,21 @@ def reason_words(made: Decided) -> str:
     asked = getattr(made, "asked", None)
     reason = f"{made.reason}: {asked}" if asked else made.reason
     named = made.author is None or made.author in made.reason
-    return reason if named else f"{reason} (by {made.author})"
+    return signed(reason if named else f"{reason} (by {made.author})", made.author)
+
+
+def claimed(author: str | None) -> str | None:
+    """Show a person's name as the claim that it is: any client may give any."""
+    return author if author in {None, "a person"} else f"{quoted(str(author))} (unverified)"
+
+
+def signed(said: str, author: str | None) -> str:
+    """Show the name of the person who did it as a claim."""
+    return said.replace(f"by {author}", f"by {claimed(author)}", 1)
 
 
 def _origin_words(draft: Drafted) -> str:
-    return f"{draft.origin} by {draft.author}" if draft.author else draft.origin
+    return f"{draft.origin} by {claimed(draft.author)}" if draft.author else draft.origin
 
 
 def _usage_table(usage: Usage) -> Table:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import Any
-from unicodedata import category, east_asian_width, normalize
+from unicodedata import category, east_asian_width, name, normalize
 
 CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -23,6 +23,13 @@ INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+# Blank beside those, and letters of scripts without case that look Latin.
+BLANK = "\U00013441\U00013442\U00016fe4\U0001d159"
+CASELESS = ("CANADIAN", "CARIAN", "GOTHIC", "LISU", "LYCIAN", "LYDIAN", "OLD", "TIFINAGH")
+GREEK_LATIN = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺαγικνορτυχϲϳ"
+LATIN_LOOKING = GREEK_LATIN + "АВЕЅІЈКМНОРСТУХҮӀԚԜаеорсухѕіјһүӏԁԛԝՕՍՏԼօսոցհզք"
+LETTERS = re.compile(r"[^\W_]+")
+CHUNK, ADDRESS = re.compile(r'[^\s"]+'), re.compile(r"\w[@./:\\]\w")
 QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u00b4“”„‟«»", "''''''\"\"\"\"\"\"")
 # Scripts without spaces between words: each character is a word.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -78,6 +85,61 @@ def _neutral(character: str) -> str:
     if kind == "Cf":
         return character if character in JOINERS else ""
     return "\ufffd" if kind in {"Cs", "Co"} else character
+
+
+def revealed(text: str) -> str:
+    r"""Write as escapes (`\u2060`) what a person who is asked about a text can't see, or mistakes.
+
+    That is what is invisible, blank, or turns the reading order around, joiners too; letters of
+    another script within a Latin word or address that look Latin; and piles of marks on a letter.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    hidden, marks = {place for place, one in enumerate(text) if _unseen(one)}, 0
+    for place, one in enumerate(text + " "):
+        if category(one) in {"Mn", "Me"}:
+            marks += 1
+            continue
+        # No language writes three diacritics on one letter; some write three vowel signs and dots.
+        if marks > (2 if name(text[place - 1], "").startswith("COMBINING") else 3):
+            hidden |= {*range(place - marks, place)}
+        marks = 0
+    for word in LETTERS.finditer(text):
+        if any(map(_is_latin, word[0])):
+            hidden |= {word.start() + at for at, one in enumerate(word[0]) if _mimics(one)}
+    for part in CHUNK.finditer(text):
+        others = {at for at, one in enumerate(part[0]) if one.isalpha() and not _is_latin(one)}
+        alike = all(normalize("NFD", part[0][at])[0] in LATIN_LOOKING for at in others)
+        if alike and ADDRESS.search(part[0]) and any(map(_is_latin, part[0])):
+            hidden |= {part.start() + at for at in others}
+    return "".join(_escape(one) if place in hidden else one for place, one in enumerate(text))
+
+
+def _unseen(character: str) -> bool:
+    # Emoji and ideographs that this Python does not know yet are seen.
+    newer = category(character) == "Cn" and "\U0001f000" <= character < "\U00040000"
+    if category(character)[0] in "CZ" and not newer:
+        return character not in " \n"
+    return character in BLANK or INVISIBLE.match(character) is not None
+
+
+def _is_latin(character: str) -> bool:
+    return name(character, "").startswith("LATIN")
+
+
+def _mimics(character: str) -> bool:
+    """Tell whether a letter that is not Latin may be taken for one that is, within a word."""
+    plain = normalize("NFKD", character)[0]
+    if plain.isascii():
+        return category(character) in {"Lu", "Ll"} and not _is_latin(character)
+    script, cased = name(plain, "").partition(" ")[0], plain.lower() != plain.upper()
+    alike = {"LATIN": False, "GREEK": plain in GREEK_LATIN}
+    return alike.get(script, cased or script in CASELESS)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
 
 
 def _columns(character: str) -> int:

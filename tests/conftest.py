@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +28,12 @@ from commands.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
 from reflection.critique.result import ReflectOnResultResult
 from reflection.sampling.result import SelfConsistencyResult
+from tests.hangs import (  # noqa: F401 - they are hooks
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_runtest_teardown,
+)
+from tests.patience import PATIENCE, patiently
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
@@ -67,6 +72,7 @@ NAMESPACES = (
     "paced",
     "agents",
     "rollout",
+    "floods",
 )
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
@@ -113,19 +119,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield chosen
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(PATIENCE)
 
 
 def _wait_for(place: Place, server: "subprocess.Popen[bytes]", log: Path) -> None:
     os.environ["TEMPORAL_ADDRESS"] = place.address
     try:
-        for _ in range(150):
+        for _ in patiently():
             try:
                 asyncio.run(connect())
             except NoServerError:
                 if server.poll() is not None:
                     break
-                time.sleep(0.2)
             else:
                 return
         pytest.fail(f"the development server did not start: {log.read_text()[-2000:]}")
@@ -192,9 +197,19 @@ async def reflect(client: Client, model: LanguageModel, /, **fields: Any) -> Ref
 
 async def until_asked(model: ScriptedModel | ScriptedCritic | ScriptedAgent, calls: int) -> None:
     """Wait until the model was called this often."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while len(model.calls) < calls:
             await asyncio.sleep(0.02)
+
+
+async def until_sent(handle: WorkflowHandle[Any, Any]) -> None:
+    """Wait until the server has an update that was just sent, and that no worker takes yet.
+
+    Nothing tells when it has. It is long since where it has answered so much that came later.
+    """
+    for _ in range(30):
+        await asyncio.sleep(0.01)
+        await handle.describe()
 
 
 async def ask(client: Client, model: ScriptedModel, **fields: Any) -> SelfConsistencyResult:
@@ -207,7 +222,7 @@ async def ask(client: Client, model: ScriptedModel, **fields: Any) -> SelfConsis
 async def failure(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
     """Wait for a run to fail, and return why."""
     with pytest.raises(WorkflowFailureError) as caught:
-        await asyncio.wait_for(handle.result(), 20)
+        await asyncio.wait_for(handle.result(), PATIENCE)
     assert isinstance(caught.value.cause, ApplicationError)
     return caught.value.cause
 

@@ -18,6 +18,7 @@ from subprocess import CompletedProcess, TimeoutExpired
 from tempfile import TemporaryDirectory
 
 import commands
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 ADAPTERS = ("documents.folder", "language_model.embedded", "language_model.litellm_model")
@@ -54,7 +55,7 @@ def start(
 
 
 def run(
-    *arguments: str, environment: dict[str, str], stdin: str = "", seconds: float = 90
+    *arguments: str, environment: dict[str, str], stdin: str = "", seconds: float = PATIENCE
 ) -> "CompletedProcess[str]":
     """Run a file of the project's to its end, and return what it printed and its exit code."""
     with TemporaryDirectory() as folder:

@@ -43,6 +43,7 @@ class ScriptedModel:
         script: Sequence[Said | list[Said]],
         *,
         delays: Sequence[float] = (),
+        held: asyncio.Event | None = None,
         same: Callable[[str, str], bool] | None = None,
         judging: Sequence[ModelError] = (),
         judging_delay: float = 0,
@@ -50,6 +51,7 @@ class ScriptedModel:
     ) -> None:
         self._script = script
         self._delays = delays
+        self._held = held
         self._same = same
         self._judging = list(judging)
         self._judging_delay = judging_delay
@@ -76,6 +78,8 @@ class ScriptedModel:
     async def _wait(self, index: int) -> None:
         try:
             await asyncio.sleep(self._delays[index] if index < len(self._delays) else 0)
+            if self._held:
+                await self._held.wait()
         except asyncio.CancelledError:
             self.cancelled.append(index)
             raise

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tests.patience import PATIENCE
+
 Body = dict[str, Any]
-START_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Scripted:
     """One reply. `delay` and `drip` are seconds: before the reply, and between its bytes.
 
+    It also waits `until` a function says so.
     `body` replaces the whole body and `choices` the list in it. `usage` None leaves it out. `cut`
     sends half of the body and closes; `reset` answers with a TCP reset.
 
@@ -37,6 +39,7 @@ class Scripted:
     usage: Body | None = field(
         default_factory=lambda: {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
     )
+    until: Callable[[], bool] = lambda: True
     delay: float = 0.0
     drip: float = 0.0
     cut: bool = False
@@ -136,7 +139,7 @@ class ScriptedEndpoint:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(START_SECONDS):
+        if not self._ready.wait(PATIENCE):
             raise RuntimeError("the scripted endpoint did not start")
         return self
 
@@ -198,6 +201,8 @@ class ScriptedEndpoint:
         self.max_in_flight = max(self.max_in_flight, self._in_flight)
         try:
             await asyncio.sleep(reply.delay)
+            while not reply.until():
+                await asyncio.sleep(0.01)
             self.hung_up += reader.at_eof()
             await _send(reply, request, writer)
         finally:

@@ -402,13 +402,16 @@ def refusal(reason: str) -> ApplicationError:
 
 
 class Inbound(Interceptor):
-    """Sees what comes in to a run: its start, updates, and the Web UI's query for the details."""
+    """Sees a run's start, updates, and query for details; `strict`ly no update has no input."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._part = _StrictInbound if strict else _Inbound
 
     def workflow_interceptor_class(
         self, _: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Return the part that sees what comes in to one run."""
-        return _Inbound
+        return self._part
 
 
 class _Inbound(WorkflowInboundInterceptor):
@@ -452,3 +455,11 @@ class _Inbound(WorkflowInboundInterceptor):
         if isinstance(answer, WorkflowMetadata) and isinstance(run, Workflow):
             answer.current_details = run.written_details()
         return answer
+
+
+class _StrictInbound(_Inbound):
+    def handle_update_validator(self, call: HandleUpdateInput) -> None:
+        """Refuse an update without any input: nobody encrypted it."""
+        if not call.args:
+            raise refusal("an update without an encrypted input: give one, such as {}")
+        super().handle_update_validator(call)

@@ -27,7 +27,6 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.request import (
         BATCH_CONTINUES,
         ID_BYTES,
-        PRIORITY_KEY,
         REQUESTS,
         RUNS,
         BatchPage,
@@ -36,7 +35,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
     from reflection.batch.sheet import sheet, standing
-    from reflection.request import TASK_TIMEOUT, Finish
+    from reflection.request import BATCH_PRIORITY, TASK_TIMEOUT, Finish
     from reflection.sheet import Sheet
     from reflection.text import encoded_size
     from workflows import base
@@ -195,7 +194,7 @@ class BatchWorkflow(Workflow):
                 # It outlives this history, and tells the next one how it ended.
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 static_summary=f"page {page.number + 1:,} of {self._request.pages:,}",
-                priority=Priority(priority_key=PRIORITY_KEY, fairness_key=fairness),
+                priority=Priority(priority_key=BATCH_PRIORITY, fairness_key=fairness),
             )
         except WorkflowAlreadyStartedError:
             said = f"{identity} still runs, from an earlier batch: cancel it first"

@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import Priority, RetryPolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -24,7 +25,14 @@ with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.language_model import port as models
     from connection import silence
-    from reflection.request import CALL_SECONDS, THINKING_TOKENS, Finish, Review, call_seconds
+    from reflection.request import (
+        CALL_SECONDS,
+        NORMAL_PRIORITY,
+        THINKING_TOKENS,
+        Finish,
+        Review,
+        call_seconds,
+    )
     from reflection.run import Part, RunState
 
 Value = TypeVar("Value")
@@ -173,6 +181,20 @@ def attempts_of(error: ActivityError, most: int) -> int:
     return 1 if permanent(error) is not None else most
 
 
+def priority(*, first: bool = True) -> Priority:
+    """Say which calls come before this one: those of runs with a lower key, and first calls.
+
+    By its fairness key each run has its turn, where the server has `matching.enableFairness`: it is
+    that of the run's start, or made of the id of the run that all began with, whose words it hides.
+    """
+    info = workflow.info()
+    key, root = info.priority.priority_key or NORMAL_PRIORITY, info.root or info
+    own = info.priority.fairness_key or sha256(root.workflow_id.encode()).hexdigest()[:16]
+    # Of a batch all calls are the last ones, and nothing that a person asks is among them.
+    later = not first and key <= NORMAL_PRIORITY
+    return Priority(priority_key=key + later, fairness_key=own)
+
+
 async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
     """Run a quick activity in this worker, once; return None where it fails."""
     try:
@@ -309,6 +331,7 @@ class Calls:
     def __init__(self, people: People, state: RunState[Any]) -> None:
         self._people = people
         self._state = state
+        self._made = set[str]()
         self.in_flight = 0
 
     async def ask(
@@ -364,8 +387,15 @@ class Calls:
         late: bool = False,
     ) -> Value | ActivityError | None:
         """Call an activity, and return its value, its error, or None where it was cut short."""
+        first, name = activity.__name__ not in self._made, activity.__name__
+        self._made.add(name)
         call: workflow.ActivityHandle[Value] = workflow.start_activity_method(
-            activity, args=[task], task_queue=queue, summary=summary, **times
+            activity,
+            args=[task],
+            task_queue=queue,
+            summary=summary,
+            priority=priority(first=first),
+            **times,
         )
         self.in_flight += 1
         try:

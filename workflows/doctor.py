@@ -11,7 +11,7 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from activities.doctor import Check, DoctorRequest, DoctorResult, Examination
     from workflows.base import require
-    from workflows.calls import explain
+    from workflows.calls import explain, priority
 
 # The sandbox's self-test and a call of a slow model have room; a queue that nobody serves has not.
 TO_START, TO_END = timedelta(seconds=10), timedelta(seconds=60)
@@ -43,6 +43,7 @@ class DoctorWorkflow:
                 request,
                 task_queue=queue,
                 summary=queue,
+                priority=priority(),
                 schedule_to_start_timeout=TO_START,
                 start_to_close_timeout=TO_END,
                 retry_policy=RetryPolicy(maximum_attempts=1),

@@ -12,6 +12,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from activities.webhook import Notice, WebhookActivities
+    from workflows import base  # which imports this file
 
 # The last of six attempts is made about six minutes after the first.
 ONE_ATTEMPT = timedelta(seconds=20)
@@ -26,6 +27,15 @@ ATTEMPTS = RetryPolicy(
 @workflow.defn(failure_exception_types=[ValidationError])
 class WebhookWorkflow:
     """Post one notice, in as many attempts as it takes and are allowed."""
+
+    def __new__(cls, *inputs: object) -> "WebhookWorkflow":
+        """Reject a start without a valid request, which would fail every workflow task."""
+        base.require(Notice, inputs, '{"event": "waiting", ...}')
+        return super().__new__(cls)
+
+    @workflow.init
+    def __init__(self, notice: Notice) -> None:
+        """Begin with nothing sent."""
 
     @workflow.run
     async def run(self, notice: Notice) -> None:

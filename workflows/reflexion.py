@@ -218,9 +218,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
                 elif found is None:
                     self._cut_short()
                 else:
-                    state.evaluated(
-                        found.reward, found.feedback, found.metrics, correct=found.correct
-                    )
+                    state.evaluated(**dict(found))
             if not state.stopped:
                 self._record(span)
 
@@ -294,7 +292,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         if isinstance(found, ActivityError):
             state.warn(f"the hidden test could not be run: {explain(found)}")
         elif found is not None:
-            state.hidden_passed = found.passed
+            state.hidden_passed, state.verified_by = found.passed, found.verified_by
 
     async def _ask(
         self, part: Part, prompt: str, step: int = 0, model: str | None = None

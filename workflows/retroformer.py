@@ -161,6 +161,11 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         state, request = self._state, self._state.request
         if not request.kept:
             return
+        by_script = any(one.verified_by == "script" for one in state.episodes)
+        if by_script and not request.keep_script_verdicts:
+            why = "tests ran beside the code, which could forge them"
+            state.warn(f"a pair was left out: {why}; with keep_script_verdicts it is kept")
+            return
         reflector = request.reflector or request.model
         pair = state.pair(workflow.info().run_id, reflector)
         task = PairTask(run=request.training, execution=request.execution, pair=pair)

@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
         lost,
         outcome,
         permanent,
+        priority,
         settle,
         unreachable,
     )
@@ -242,6 +243,7 @@ class Samples:
             ),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {request.max_responses}",
+            priority=priority(first=index == 0),
             **self._times,
         )
 

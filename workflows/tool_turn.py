@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
     from reflection.turn.conversation import StreamedText
-    from reflection.turn.loop import Turn
+    from reflection.turn.loop import MOST_UNUSABLE, Turn
     from reflection.turn.request import ToolTurnRequest
     from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
     from reflection.turn.sheet import sheet
@@ -44,6 +44,7 @@ LISTING = STARTING.total_seconds(), 2
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
 NO_WORD = "no word of it came back; whether it took effect is not known"
+RESET = "this run was reset from {}: what that one did may already have happened"
 NUMBERS = ("next", "stop", "stop_reason", "errors", "confidence")
 
 
@@ -56,7 +57,10 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     @workflow.init
     def __init__(self, request: ToolTurnRequest) -> None:
         """Begin with the message, and nothing asked yet."""
-        super().__init__(Turn(request, started=workflow.info().start_time))
+        info = workflow.info()
+        super().__init__(Turn(request, started=info.start_time, run_id=info.run_id))
+        if info.run_id != info.original_execution_run_id:
+            self._state.calls.doubts[None] = RESET.format(info.original_execution_run_id)
         self._stream = WorkflowStream()
         limit, seconds = request.max_output_tokens, request.call_timeout_seconds
         self._times = call_times(seconds, request.max_attempts, limit, usual=TURN_SECONDS)
@@ -160,6 +164,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
+            # Earlier runs asked until their last step.
+            if state.unusable >= MOST_UNUSABLE and not workflow.patched("unusable replies"):
+                state.unusable = 1
             # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
             line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
             alone = line.startswith("confidence:") and not line.endswith((")", "]", "_"))
@@ -187,12 +194,13 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             for call in wave:
                 if calls.admit(call.index, workflow.now()).status == "waiting":
                     calls.judge(call.index, workflow.now())
-            await self._wait_for_permission()
-            if self._people.finish is not None:
-                return
-            allowed = [calls.made[call.index] for call in wave]
-            running = [self._call(call) for call in allowed if call.status == "waiting"]
-            await asyncio.gather(*running)
+            while any(calls.made[call.index].status in {"waiting", "asking"} for call in wave):
+                await self._wait_for_permission()
+                if self._people.finish is not None:
+                    return
+                allowed = [calls.made[call.index] for call in wave]
+                running = [self._call(call) for call in allowed if call.status == "waiting"]
+                await asyncio.gather(*running)
 
     async def _wait_for_permission(self) -> None:
         """Wait until a person has allowed or denied each call that asks; no clock runs meanwhile.
@@ -246,8 +254,13 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             )
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF
             if isinstance(made, ActivityError):
+                calls.unclear.add(call.index)
                 late = isinstance(made.cause, CallTimedOut)
                 ended = ("timeout", NO_WORD) if late else ("error", explain(made))
+            elif made is not None and made.status == "asking":
+                span.set_attribute("mull.tool.status", made.status)
+                calls.ask_again(call.index, made.content, made.tool)
+                return
             elif made is not None:
                 ended = made.status, made.content
             now = workflow.now()
@@ -257,8 +270,10 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
 
     def _task(self, call: ToolCall, seconds: float) -> CallTask:
         tool = self._state.calls.tools[call.tool]
-        docs = self._state.request.docs
-        return CallTask(tool=tool, arguments=call.given, timeout_seconds=seconds, docs=docs)
+        # Workers of untrusted code have no key to read a person's word.
+        asked = bool(call.approval and call.approval.author) and queue_of(tool) == TASK_QUEUE
+        known = {"docs": self._state.request.docs, "call": call.index + 1, "asked": asked}
+        return CallTask(tool=tool, arguments=call.given, timeout_seconds=seconds, **known)
 
     async def _reflect(self) -> None:
         """Ask the model how the turn goes; past the deadline too, where it began before."""

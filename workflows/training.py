@@ -50,7 +50,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import base
     from workflows.base import Workflow
     from workflows.batch import why_it_failed
-    from workflows.calls import SOMEBODY, explain, outcome, settle, work_times
+    from workflows.calls import SOMEBODY, explain, outcome, priority, settle, work_times
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
 # A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
@@ -236,6 +236,7 @@ class RetroformerTrainingWorkflow(Workflow):
             args=[task],
             task_queue=TASK_QUEUE,
             summary=summary,
+            priority=priority(),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             **times,
         )

@@ -8,7 +8,7 @@ import ast
 import asyncio
 import json
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ from temporalio import activity
 
 from activities.sandbox.port import Program, Result, Sandbox, run
 from reflection.multipath import verdict
-from reflection.multipath.cases import parsed, steps
+from reflection.multipath.cases import parsed, read_literal, steps
 from reflection.multipath.request import Limits, PackageName
 from reflection.multipath.suite import Failure, Suite, SuiteKind, TestFile, TestOutcome, TestReport
 from reflection.request import Record, explain
@@ -30,6 +30,8 @@ KEPT_BYTES = 500_000
 RESULT_BYTES = 100_000
 OUTPUT_BYTES = 2_000
 MOST = 1_000_000_000
+# How often tests that run apart may ask for calls that follow from what earlier ones returned.
+ROUNDS = 20
 SOLUTION = "solution.py"
 
 # The work folder comes last, so that no file of a user's hides a module of Python's own.
@@ -58,6 +60,7 @@ NO_TEST = (
 )
 # A program that gave all its results may end in any of these ways.
 HARMLESS = {"ok", "error", "exited_early"}
+ANSWER = ("value", "iterates", "changed")
 
 Line = dict[str, object]
 
@@ -93,12 +96,51 @@ class TestingActivities:
         Raises an ApplicationError if the sandbox itself fails: of type `sandbox_error`, or,
         non-retryable, `PackageError`.
         """
-        nonce = secrets.token_hex(16)
         suite = await asyncio.to_thread(by_pytest, task.suite)
+        return (await self._run(task, suite))[0]
+
+    async def test_apart(self, task: TestTask, above: str) -> TestReport | None:
+        """Run a script of tests where the code is not: calls go to the code, and values back.
+
+        `above` is what the script knows beside the function that it tests. None if it can't be run
+        so, which is found out before the code has run, or if it goes on asking for other calls. If
+        the code changes arguments, the script is run again with them changed, and has to hold so:
+        what holds only so could be forged.
+        """
+        script, answers = task.model_copy(update={"code": above}), list[Line]()
+        changing = held = False
+        for _ in range(ROUNDS):
+            given = [one if changing else {**one, "changed": "[]"} for one in answers]
+            report, lines = await self._run(script, task.suite, apart=given)
+            asked = [call for line in lines if (call := text_in(line, "asked"))]
+            changed = any("changed" in one for one in answers)
+            if changed and not (asked or changing):
+                changing, held = True, report.error is None
+                continue
+            if not asked or count_in(only(lines, "asking") or {}, "asking") != len(asked):
+                # What the code returned may have let the script run for ever, or ask for too much.
+                forgeable = changing and not held and report.error is None
+                return report.model_copy(update={"forgeable": forgeable}) if answers else None
+            calls = [str(call) for call in (*(one["call"] for one in answers), *asked)]
+            known = task.suite.model_copy(update={"kind": "cases", "file": None})
+            steps = [[call, "apart"] for call in calls]
+            report, lines = await self._run(task, known, apart=[], calls=steps)
+            found = await asyncio.to_thread(_answers, calls, lines)
+            if report.error or len(found) < len(calls):
+                failure = report.error or Failure(message=verdict.SILENT)
+                return report.model_copy(update={"error": failure})
+            # What was answered before stays, so that each round settles one call at least.
+            answers += found[len(answers) :]
+        return None
+
+    async def _run(
+        self, task: TestTask, suite: Suite, **more: object
+    ) -> tuple[TestReport, list[Line]]:
+        nonce = secrets.token_hex(16)
         try:
-            program = build_program(task.code, suite, task.packages, task.limits, nonce)
+            program = build_program(task.code, suite, task.packages, task.limits, nonce, **more)
         except ValidationError as error:
-            return TestReport(
+            report = TestReport(
                 outcomes=(),
                 passed=0,
                 total=len(suite.cases) or None,
@@ -107,9 +149,11 @@ class TestingActivities:
                 status="error",
                 backend=self._sandbox.name,
             )
+            return report, []
         result = await run(self._sandbox, program)
-        found = _verdict(suite, result, result_lines(result, nonce))
-        return TestReport(
+        lines = result_lines(result, nonce)
+        found = _verdict(suite, result, lines)
+        report = TestReport(
             outcomes=verdict.brief(found.outcomes),
             passed=found.passed,
             total=found.total,
@@ -124,10 +168,31 @@ class TestingActivities:
             attempts=activity.info().attempt,
             warnings=lowered(task.limits, result.limits),
         )
+        return report, lines
+
+
+def _answers(calls: list[str], lines: list[Line]) -> list[Line]:
+    """Read what each call gave, as literals that the worker writes, up to one that is missing."""
+    answers, given = list[Line](), defaultdict[object, list[Line]](list)
+    for line in lines:
+        given[count_in(line, "case")].append(line)
+    for number, call in enumerate(calls):
+        line = only(given[number], "case") or {}
+        found = {name: text for name in ANSWER if (text := text_in(line, name))}
+        try:
+            answer = {name: repr(read_literal(text, KEPT_BYTES)) for name, text in found.items()}
+        except ValueError:
+            break
+        if "value" not in answer:
+            if not (message := text_in(line, "message")):
+                break
+            answer = {"message": message}
+        answers.append({"call": call, **answer})
+    return answers
 
 
 def build_program(
-    code: str, suite: Suite, packages: tuple[str, ...], limits: Limits, nonce: str
+    code: str, suite: Suite, packages: tuple[str, ...], limits: Limits, nonce: str, **more: object
 ) -> Program:
     """Build the program that runs code and tests together. Raises ValidationError.
 
@@ -145,12 +210,13 @@ def build_program(
     # Room for the results, which are not the code's output.
     room = max(limits.output_bytes, RESULT_BYTES)
     calls = [steps(case.call, suite.entry) for case in suite.cases]
+    task = {"nonce": nonce, "calls": calls, "file": name, "entry": suite.entry}
     # Asked for by name it is refused, with what to install; else it is there by itself.
     lacking = ["pytest"] if suite.kind == "pytest" and find_spec("pytest") is None else []
     return Program(
         code=START.format(package=PACKAGE, program=PROGRAMS[suite.kind]),
         files=files,
-        input=json.dumps({"nonce": nonce, "calls": calls, "file": name, "entry": suite.entry}),
+        input=json.dumps(task | more),
         packages=(*packages, *lacking),
         limits=limits.model_copy(update={"output_bytes": room}),
         keep_bytes=KEPT_BYTES,

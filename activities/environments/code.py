@@ -18,7 +18,8 @@ from activities.environments.port import CODE, Evaluation, Maker, StepResult, Ta
 from activities.environments.tasks import episode, find_task, human_eval, task_file
 from activities.sandbox.port import Program, Sandbox, run
 from reflection.agents.memory import ANSWER, PlannerExample, ReflectorExample
-from reflection.multipath.cases import calls, equation, statements
+from reflection.agents.result import VerifiedBy
+from reflection.multipath.cases import calls, equation, runs_apart, statements
 from reflection.multipath.extraction import BLOCK, DEFINED, examples, extract_code
 from reflection.multipath.request import Limits
 from reflection.multipath.suite import Case, Suite, TestFile, TestReport
@@ -231,7 +232,9 @@ class CodeEnvironment:
             if report.error and not failed:
                 lines.append(f"- {report.error.message}: {report.error.test or 'all tests'}")
         reward, correct = passed / sum(counts), passed == sum(counts)
-        return Evaluation(reward=reward, correct=correct, feedback="\n".join(lines))
+        by: VerifiedBy = "script" if any(report.forgeable for report in reports) else "cases"
+        said = "\n".join(lines)
+        return Evaluation(reward=reward, correct=correct, feedback=said, verified_by=by)
 
     async def verify(self, answer: str) -> Verdict:
         """Run the hidden test on the answer; what it says of it stays here."""
@@ -240,15 +243,24 @@ class CodeEnvironment:
         if code is None:
             return Verdict(passed=False, status="no_code")
         report = await self._tested(code, self._script(hidden["test"]))
-        return Verdict(passed=report.error is None, status=report.status)
+        by: VerifiedBy = "script" if report.forgeable else "cases"
+        return Verdict(passed=report.error is None, status=report.status, verified_by=by)
 
     def _script(self, text: str) -> Suite:
         file = TestFile(name="checks.py", text=text)
         return Suite(origin="model", kind="script", file=file, entry=self._entry)
 
     async def _tested(self, code: str, suite: Suite) -> TestReport:
+        """Run code against its tests, and apart from a script wherever that is possible."""
         task = TestTask(code=code, suite=suite, limits=LIMITS)
-        return await TestingActivities(self._sandbox).test_code(task)
+        tests, above = TestingActivities(self._sandbox), header(self._prompt, self._entry)
+        # What is written like a class may return objects of its own.
+        whole = self._entry[0].isupper() and f"def {self._entry}(" not in self._prompt
+        if suite.file and not whole and runs_apart(suite.file.text, above, self._entry):
+            report = await tests.test_apart(task, above)
+            if report is not None:
+                return report
+        return await tests.test_code(task)
 
 
 def read_action(text: str) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from activities.sandbox import port as sandboxes
 from activities.tools import port as tools
 from activities.tools.functions import members_of
 from reflection.agents.memory import PlannerExample, ReflectorExample
+from reflection.agents.result import VerifiedBy
 from reflection.request import Record
 
 CODE = "code"
@@ -63,19 +64,25 @@ class Evaluation(Record):
     """What an episode is worth, beside the rewards of its steps; `feedback` is for the reflector.
 
     `correct` is True where the task is solved. `metrics` are others of the environment's, by name.
+    `verified_by` is as that of a Verdict.
     """
 
     reward: Worth
     correct: bool
     feedback: str = ""
     metrics: dict[MetricName, FiniteFloat] = Field(default_factory=dict, max_length=50)
+    verified_by: VerifiedBy | None = None
 
 
 class Verdict(Record):
-    """What the hidden test says of the final answer, once, and how its program ended."""
+    """What the hidden test says of the final answer, once, and how its program ended.
+
+    `verified_by` is `script` where it ran beside the code, which could forge that, or else `cases`.
+    """
 
     passed: bool
     status: str = ""
+    verified_by: VerifiedBy | None = None
 
 
 class Environment(Protocol):

@@ -14,13 +14,15 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, get_args
 
+import httpx
 import litellm
+from litellm.constants import openai_compatible_providers
 from litellm.exceptions import UnsupportedParamsError
 from litellm.types.utils import LlmProviders
 from litellm.utils import ProviderConfigManager
 
 from activities.language_model.port import Endpoint
-from connection import secrets
+from connection import SHORTEST_SECRET, secrets
 from reflection.request import THINKING_TOKENS
 from reflection.turn.budget import Effort
 
@@ -31,6 +33,9 @@ REASONING_MODELS = "MULL_REASONING_MODELS"
 # Of those that pass an effort on, these models take `low`, whoever serves them.
 _OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
+_OPENAIS = ("openai", "text-completion-openai")
+# LiteLLM calls these by OpenAI's address and key where it knows no other; some are Azure's.
+_LIKE_OPENAI = frozenset({*openai_compatible_providers, "custom_openai", "openai", "scaleway"})
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,44 @@ class Route:
         arguments |= {"num_retries": 0, "max_retries": 0}
         if self.endpoint:
             arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
+        elif self.provider in _LIKE_OPENAI and self._vendor not in _OPENAIS:
+            given = {name: os.environ.get(self.variable(name)) for name in ("api_base", "api_key")}
+            arguments |= {name: value for name, value in given.items() if value}
         return arguments
+
+    @property
+    def _vendor(self) -> str:
+        named = self.name.partition("/")[0]
+        return named if self.provider in _OPENAIS and named != self.name else self.provider
+
+    def variable(self, setting: str) -> str:
+        """Name the provider's variable for a setting such as `api_key`."""
+        return re.sub(r"\W", "_", f"{self._vendor}_{setting}").upper()
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        """The provider's variables in this worker's environment."""
+        begin = re.split(r"[\W_]", self._vendor)[0].upper() + "_"
+        return {name: value for name, value in os.environ.items() if name.startswith(begin)}
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The provider's addresses in this worker's environment, by variable."""
+        return {name: value for name, value in self._settings.items() if "_BASE" in name}
+
+    def stray(self, request: httpx.Request) -> str:
+        """Tell what of OpenAI's is in a request that is not for it: its "address" or its "key"."""
+        if self.endpoint or self._vendor in _OPENAIS:
+            return ""
+        url, key = str(request.url), os.environ.get("OPENAI_API_KEY", "").strip()
+        bases = filter(None, map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL")))
+        falls = self.provider in _LIKE_OPENAI and any(map(url.startswith, bases))
+        falls = falls and not (self.addresses or litellm.get_llm_provider(self.target)[3])
+        if falls or f".{request.url.host.rstrip('.')}".endswith(".api.openai.com"):
+            return "address"
+        # An operator may have given both the same one.
+        theirs = len(key) >= SHORTEST_SECRET and key not in self._settings.values()
+        return "key" if theirs and key in f"{url} {request.headers.values()}" else ""
 
     def secrets(self) -> frozenset[str]:
         """Return what no message may show: the keys of this route and of the environment."""

@@ -1,10 +1,11 @@
 """The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
 
+import asyncio
 import json
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,17 +16,21 @@ from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
-from reflection.replies import MOST_REPLY_BYTES, is_heavy
+from reflection.replies import (
+    MOST_REPLY_BYTES,
+    has_too_many_values,
+    is_heavy,
+    leave_out_calls,
+    shallow,
+)
 from reflection.run import Spending
 from reflection.text import well_formed
-from reflection.turn.tools import AskedCall
+from reflection.turn.tools import MOST_CALLS, AskedCall
 
 MOST_ERROR_BYTES = 16 * 2**10
 # A token may come in an event of 500 bytes.
 MOST_EVENTS_BYTES = 16 * MOST_REPLY_BYTES
 _NOT_STREAMED = re.compile(rb"\bstream", re.IGNORECASE)
-# LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
-MOST_VALUES = 2_000
 MOST_NAME = 1_000
 # Python reads no integer of over 4,300 digits.
 MOST_DIGITS = 100
@@ -40,15 +45,27 @@ class Exchange:
     """What one call sent and got so far; `failed` says in words why nothing usable came.
 
     With `on_text` the reply is asked for in events, and the text so far is told as it grows.
-    `unreachable` is the error by which no connection was made.
+    `unreachable` is the error by which no connection was made. `stray` tells what would lead a
+    request to another provider, and `refused` for what one was not sent. `lost` replies came, and
+    are too large to be read; of others so many calls were left out.
     """
 
     on_text: OnText | None = None
+    stray: Callable[[httpx.Request], str] = lambda _: ""
+    refused: str = ""
     address: str = ""
     status: int = 0
     body: bytes = b""
     failed: str = ""
+    lost: bool = False
+    calls_left_out: int = 0
     unreachable: Exception | None = None
+
+    def begin(self, request: httpx.Request) -> None:
+        """Raise an error if nothing is to be sent: some of LiteLLM's clients try again at once."""
+        self.refused = self.stray(request)
+        if self.unreachable or self.refused:
+            raise self.unreachable or ValueError(self.refused)
 
     def tell(self, line: str) -> str:
         """Say what came, with a provider's own words for an error status."""
@@ -71,10 +88,8 @@ async def bounded(
     Raises ValueError for a redirect, a coding that was not asked for, and too large a reply.
     """
     exchange = EXCHANGE.get() or Exchange()
+    exchange.begin(request)
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))
-    if exchange.unreachable is not None:
-        # Some of LiteLLM's clients try again at once.
-        raise exchange.unreachable
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
     SENT.get()()
     asked = streamed(request) if exchange.on_text else None
@@ -101,7 +116,7 @@ async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Respons
             response.headers["Content-Type"] = "application/json"
         else:
             body = b"".join([piece async for piece in _pieces(response, most)])
-        exchange.body = _usable(body, exchange.status) if exchange.status < 400 else body[:most]
+        exchange.body = _usable(body, exchange) if exchange.status < 400 else body[:most]
     finally:
         await response.aclose()
     return response
@@ -136,8 +151,8 @@ def refuses_events(status: int, body: bytes) -> bool:
 async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
     """Read events into one body, and hand over the text so far each time that it grew.
 
-    An error among the events is the body, as where it comes alone. Raises httpx.RemoteProtocolError
-    for a reply without an end: a part of an answer is none.
+    An error among the events is the body, as where it comes alone; so is what is too large to be
+    read. Raises httpx.RemoteProtocolError for a reply without an end: a part of an answer is none.
     """
     reply, line = _Reply(), b""
     async for piece in pieces:
@@ -146,12 +161,12 @@ async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
         for data in (one[5:].strip() for one in lines if one.startswith(b"data:")):
             if data == b"[DONE]":
                 return reply.body()
-            if reply.take(data):
+            if is_heavy(data) or reply.take(data):
                 return data
         if len(reply.parts) > before:
             on_text(reply.text)
         if is_heavy(line):
-            break
+            return line
     return reply.body()
 
 
@@ -176,7 +191,7 @@ class _Reply:
         """Add what an event says; True if it is an error and no part of a reply."""
         event: Any = None
         with suppress(ValueError, RecursionError):
-            event = None if is_heavy(data) else json.loads(data)
+            event = json.loads(shallow(data))
         if not isinstance(event, dict):
             raise httpx.RemoteProtocolError("an event can't be read")
         if event.get("error") or event.get("object") == "error":
@@ -224,7 +239,9 @@ class _Reply:
         if self._finish is None:
             raise httpx.RemoteProtocolError("the events end before the reply does")
         refusal = "".join(self._refusal)
-        said = {"content": self.text, "refusal": refusal, "tool_calls": self._calls}
+        # The others are only counted: all together might be too large.
+        calls = [*self._calls[:MOST_CALLS], *({"function": 0} for _ in self._calls[MOST_CALLS:])]
+        said = {"content": self.text, "refusal": refusal, "tool_calls": calls}
         message = {"role": "assistant"} | {name: part or None for name, part in said.items()}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         whole = self._whole | {"object": "chat.completion", "choices": [choice]}
@@ -253,52 +270,63 @@ def _why(error: Exception) -> str:
     return "the reply is incomplete, or is not HTTP"
 
 
-async def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
-    """Yield what comes, unpacked, and at most one byte more than is read."""
-    status, coding = response.status_code, response.headers.get("Content-Encoding", "").lower()
-    if 300 <= status < 400:
-        host = ""
-        with suppress(httpx.InvalidURL):
-            host = httpx.URL(response.headers.get("Location", "")).host
+def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
+    """Read what comes, unless it is a redirect."""
+    if 300 <= response.status_code < 400:
+        to = re.match(r"\w+://(?:[^/@]*@)?([\w.-]+)", response.headers.get("Location", ""))
+        answered = f"answered {response.status_code}, a redirect{f' to {to[1]}' if to else ''}"
         line = "and redirects are not followed: set the address that answers itself"
-        raise ValueError(f"answered {status}, a redirect{f' to {host}' if host else ''}, {line}")
+        raise ValueError(f"{answered}, {line}")
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
+    return pieces(response.stream, response.headers, most)
+
+
+async def pieces(
+    body: AsyncIterable[bytes], headers: Mapping[str, str], most: int, until: float | None = None
+) -> AsyncIterator[bytes]:
+    """Yield what comes, unpacked, and at most one byte more than is read.
+
+    Raises ValueError for a coding that was not asked for, zlib.error, and TimeoutError after
+    `until`, by the clock of the event loop.
+    """
+    room, coding = most + 1, headers.get("Content-Encoding", "").lower()
     if coding not in (*CODINGS, "identity", ""):
         raise ValueError(f"answered in the coding {coding[:20]!r}, which was not asked for")
-    room = most + 1
     # 32 more than the largest window: a header of gzip or of zlib, whichever came.
     decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
-    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
-    async for chunk in response.stream:
+    chunks = aiter(body)
+    while room:
+        async with asyncio.timeout_at(until):
+            if (chunk := await anext(chunks, None)) is None:
+                return
         piece = decoder.decompress(chunk, room) if decoder else chunk[:room]
         room -= len(piece)
         yield piece
-        if not room:
-            return
 
 
-def _usable(body: bytes, status: int) -> bytes:
+def _usable(body: bytes, exchange: Exchange) -> bytes:
     """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
 
     It would refuse all of it for a wrong usage, a text in parts or a tool call in another shape,
     and look for a long name in its list for seconds.
     """
-    too_large = ValueError(f"answered {status} with more than a reply can be")
-    if is_heavy(body):
-        raise too_large
-    try:
-        whole = json.loads(body, parse_int=_integer)
-    except (ValueError, RecursionError):
-        return body
-    if _has_too_many_values(whole):
-        raise too_large
+    exchange.lost = is_heavy(body)
+    read, whole = b"" if exchange.lost else shallow(body), None
+    with suppress(ValueError, RecursionError):
+        whole = json.loads(read, parse_int=_integer)
+    if has_too_many_values(whole):
+        exchange.calls_left_out = leave_out_calls(whole, MOST_CALLS)
+        exchange.lost = has_too_many_values(whole)
+    if exchange.lost:
+        raise ValueError(f"answered {exchange.status} with more than a reply can be")
     if not isinstance(whole, dict):
         return body
     names = {name: whole[name] for name in ("id", "model") if isinstance(whole.get(name), str)}
     mended = {name: cut for name, given in names.items() if (cut := given[:MOST_NAME]) != given}
     if not _has_whole_counts(whole.get("usage")):
         mended["usage"] = None
-    changed = _mend_messages(whole.get("choices"))
-    return json.dumps(whole | mended).encode() if mended or changed else body
+    changed = _mend_messages(whole.get("choices")) or exchange.calls_left_out
+    return json.dumps(whole | mended).encode() if mended or changed else read
 
 
 def _mend_messages(choices: object) -> bool:
@@ -326,7 +354,9 @@ def _shaped_call(call: object) -> dict[str, object]:
     function = function if isinstance(function, dict) else {"arguments": function}
     given, name, own = function.get("arguments"), function.get("name"), known.get("id")
     written = given if isinstance(given, str) else "" if given is None else json.dumps(given)
-    shaped = {"name": name if isinstance(name, str) else "", "arguments": written}
+    # LiteLLM reads them, too.
+    read = shallow(written.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+    shaped = {"name": name if isinstance(name, str) else "", "arguments": read}
     identity = {"id": own if isinstance(own, str) else None, "type": "function"}
     return {**known, **identity, "function": {**function, **shaped}}
 
@@ -344,20 +374,6 @@ def _has_whole_counts(usage: object) -> bool:
     return all(count is None or type(count) is int for count in counts)
 
 
-def _has_too_many_values(whole: object) -> bool:
-    """Count the values of a reply; lists of tokens are free but in a completion."""
-    left, count = [whole], 0
-    free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
-    while left and count <= MOST_VALUES:
-        value = left.pop()
-        count += 1
-        if isinstance(value, dict):
-            left += value.values()
-        elif isinstance(value, list) and not set(map(type, value)) <= free:
-            left += value
-    return count + len(left) > MOST_VALUES
-
-
 def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any) -> ModelReply:
     """Read a chat completion in OpenAI's form; what else is `known` of the reply is passed on.
 
@@ -372,13 +388,17 @@ def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any)
     lost = _lost(choice, call, spending)
     if lost is not None:
         kind, line = lost
-        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+        error = SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+        error.refusal = _refusal(choice.message)
+        raise error
+    exchange = EXCHANGE.get() or Exchange()
     return ModelReply(
         text=choice.message.content or "",
         finish_reason=choice.finish_reason,
         spending=spending,
         response_id=response.id or None,
         calls=tuple(map(_asked, choice.message.tool_calls or ())) if call.tools else (),
+        calls_left_out=exchange.calls_left_out if call.tools else 0,
         **known,
     )
 
@@ -395,14 +415,13 @@ def _asked(call: Any) -> AskedCall:
 def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] | None:
     """Return the kind of a lost reply and the reason; None if the reply can be used."""
     message = choice.message
-    fields = getattr(message, "provider_specific_fields", None) or {}
     calls = getattr(message, "tool_calls", None)
     written = (message.content or "").strip()
     thought = not written or (written.startswith("<think>") and "</think>" not in written)
     empty = not written and not (calls and call.tools)
     if choice.finish_reason == "content_filter":
         return "ContentPolicyViolationError", "the provider's content filter took the reply"
-    if getattr(message, "refusal", None) or fields.get("refusal"):
+    if _refusal(message):
         return "Refusal", "the model refused to answer"
     if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
         after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
@@ -413,6 +432,13 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
     if empty and calls:
         return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None
+
+
+def _refusal(message: Any) -> str:
+    """Return the words in which a model refused; empty if it did not."""
+    fields = getattr(message, "provider_specific_fields", None) or {}
+    said = getattr(message, "refusal", None) or fields.get("refusal")
+    return said if isinstance(said, str) else "it gave no reason" if said else ""
 
 
 def read_spending(response: Any, cost: float | None) -> Spending:

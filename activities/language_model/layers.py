@@ -31,6 +31,7 @@ from activities.language_model.port import (
     TransientModelError,
     UnreachableError,
 )
+from reflection.request import BATCH_PRIORITY
 from reflection.run import Spending
 from reflection.text import tally_words
 from telemetry import (
@@ -160,8 +161,6 @@ RECOVERY = 50
 WINDOW_SECONDS = 1.0
 # Shorter than the margin of an attempt over its client's time-out: see `workflows.calls`.
 PATIENCE_SECONDS = 8.0
-# The middle one of Temporal's five, which a run has unless it asks for another.
-NORMAL_PRIORITY = 3
 
 
 class Pace:
@@ -244,9 +243,9 @@ def _now() -> float:
 
 
 def _is_of_a_batch() -> bool:
-    """Tell whether the call under way has a lower priority than a person's run by default."""
+    """Tell whether the call under way has a lower priority than any of a person's run."""
     key = activity.info().priority.priority_key if activity.in_activity() else None
-    return key is not None and key > NORMAL_PRIORITY
+    return key is not None and key >= BATCH_PRIORITY
 
 
 def _caller() -> object:

@@ -5,8 +5,10 @@ It resolves a model's name, and asks for a JSON schema, tools and thinking in th
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +30,7 @@ from activities.language_model.errors import causes, one_line, read_error
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
 from activities.language_model.port import (
     ASKED_AGAIN,
+    MODELS,
     Abilities,
     Endpoint,
     ModelCall,
@@ -38,8 +41,10 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
     UnreachableError,
+    may_name,
 )
-from reflection.request import call_seconds
+from reflection.replies import MOST_REPLY_BYTES
+from reflection.request import CALL_SECONDS, NO_ADDRESS, call_seconds
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -47,20 +52,36 @@ litellm.drop_params = False
 litellm.cache = None
 
 
-def _bind(transport: type[httpx.AsyncBaseTransport]) -> None:
+def _in_thread(
+    request: httpx.Request, send: Callable[[httpx.Request], httpx.Response]
+) -> httpx.Response:
+    """Send what a call sends in a thread, where nobody can cancel it, within the same bounds."""
+    if (exchange := EXCHANGE.get()) is None:
+        return send(request)
+    exchange.begin(request)
+    request.headers["Accept-Encoding"] = "identity"
+    seconds = request.extensions.get("timeout", {}).get("read") or CALL_SECONDS
+    until, body = time.monotonic() + seconds, b""
+    with closing(send(request)) as response:
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > MOST_REPLY_BYTES or time.monotonic() > until:
+                raise ValueError("the reply is too large, or takes too long")
+    # Without headers nothing is unpacked, and no redirect is followed.
+    return httpx.Response(response.status_code, content=body, request=request)
+
+
+def _bind(transport: Any, name: str, bound: Callable[..., Any]) -> None:
     """Bound what is sent and read by a transport of this type."""
-    send = transport.handle_async_request
-
-    async def send_bounded(self: Any, request: httpx.Request) -> httpx.Response:
-        return await bounded(request, lambda asked: send(self, asked))
-
-    transport.handle_async_request = send_bounded  # type: ignore[method-assign]
+    send = getattr(transport, name)
+    setattr(transport, name, lambda self, request: bound(request, partial(send, self)))
 
 
-# Every provider's client sends by one of these two, as LiteLLM's settings and variables say, and
+# Every provider's client sends by one of these, as LiteLLM's settings and variables say, and
 # follows redirects unless it is kept from it. One provider has a client of its own.
-_bind(LiteLLMAiohttpTransport)
-_bind(httpx.AsyncHTTPTransport)
+_bind(LiteLLMAiohttpTransport, "handle_async_request", bounded)
+_bind(httpx.AsyncHTTPTransport, "handle_async_request", bounded)
+_bind(httpx.HTTPTransport, "handle_request", _in_thread)
 _UNBOUNDED = "aiohttp_openai"
 
 EFFORT = "reasoning_effort"
@@ -158,6 +179,11 @@ class LiteLLMModel:
                 "no model: set MULL_MODEL where the worker runs, or name one with --model",
                 "NoModel",
             )
+        if asked and not may_name(asked, os.environ):
+            line = f"{MODELS}, where this worker runs, does not let requests name {asked}"
+            raise PermanentModelError(line, "ModelNotAllowed")
+        if "://" in name:
+            raise PermanentModelError(f"{name!r}: {NO_ADDRESS}", "BadRequestError", 400)
         try:
             if endpoint := self._endpoints.get(name):
                 route = Route(name, f"openai/{endpoint.model}", "openai", endpoint)
@@ -167,10 +193,6 @@ class LiteLLMModel:
             line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
         _refuse_credentials(route)
-        if route.provider == "hosted_vllm" and not os.environ.get("HOSTED_VLLM_API_BASE"):
-            # LiteLLM would send a model of one's own to OpenAI.
-            line = f"{name} has no address: set HOSTED_VLLM_API_BASE where this worker runs"
-            raise PermanentModelError(line, "BadRequestError")
         if route.provider == _UNBOUNDED:
             line = f"replies to {name!r} would not be bounded: name it openai/… instead"
             raise PermanentModelError(line, "BadRequestError", 400)
@@ -301,10 +323,8 @@ def _cost(response: Any, route: Route) -> float | None:
 
 def _refuse_credentials(route: Route) -> None:
     """Raise PermanentModelError if the address of a route has a password in it."""
-    vendor = f"{route.provider.partition('_')[0].upper()}_"
-    based = (name for name in os.environ if name.startswith(vendor) and "_BASE" in name)
-    addresses = {"the address": route.endpoint.api_base} if route.endpoint else os.environ
-    for name in addresses if route.endpoint else based:
+    addresses = {"the address": route.endpoint.api_base} if route.endpoint else route.addresses
+    for name in addresses:
         if "@" in addresses[name]:
             line = f"{name} of {route.name} has a user or a password in it, which is not sent:"
             line += " leave them out, and give the key in its own variable"
@@ -316,7 +336,7 @@ def _explained(
     route: Route, prompt: str, timeout_seconds: float, on_text: OnText | None = None
 ) -> Iterator[None]:
     """Turn what a call raises into a ModelError that names the address and what came."""
-    exchange = Exchange(on_text)
+    exchange = Exchange(on_text, route.stray)
     token = EXCHANGE.set(exchange)
     try:
         yield
@@ -331,7 +351,9 @@ def _explained(
         line = _placed(f"did not reply within {timeout_seconds:g} seconds", exchange, route)
         raise TransientModelError(f"{at} {line}", "Timeout") from None
     except Exception as error:
-        raise _read_failure(error, exchange, route, prompt) from None
+        failure = _read_failure(error, exchange, route, prompt)
+        failure.answered = exchange.status > 0
+        raise failure from None
     finally:
         EXCHANGE.reset(token)
 
@@ -358,19 +380,26 @@ def _unreachable(exchange: Exchange, route: Route, error: Exception) -> Unreacha
 
 
 def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
+    if exchange.refused == "address":
+        line = f"{route.name} has no address, and would be sent to OpenAI:"
+        line += f" set {route.variable('api_base')} where this worker runs"
+        return PermanentModelError(line, "BadRequestError")
     if exchange.unreachable is not None:
         return _unreachable(exchange, route, exchange.unreachable)
     refused = exchange.status if exchange.status >= 400 else None
     failure = read_error(error, prompt, route.secrets(), refused)
-    failure.answered = exchange.status > 0
-    if failure.kind == "AuthenticationError" and not route.endpoint:
+    if (exchange.refused or failure.kind == "AuthenticationError") and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
-        if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
+        named = [name for name in missing if name.endswith("_API_KEY")] or missing
+        if named := named or [route.variable("api_key")] * bool(exchange.refused):
             line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
-            return PermanentModelError(line, failure.kind, failure.status)
+            return PermanentModelError(line, "AuthenticationError", failure.status)
     if exchange.address:
         line = one_line(exchange.tell(str(failure)), prompt, route.secrets())
         failure.args = (_placed(line, exchange, route),)
     if 300 <= exchange.status < 400:
         return PermanentModelError(str(failure), "Redirect", exchange.status)
+    if exchange.lost:
+        # It was paid for, and the next one would be as large.
+        return SampleError(str(failure), "TooLarge")
     return failure

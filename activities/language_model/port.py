@@ -8,10 +8,11 @@ ModelError                     a call failed
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
@@ -25,6 +26,16 @@ from reflection.turn.budget import Effort
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
+# Patterns of the names of models that requests may name, with commas between them.
+MODELS = "MULL_MODELS"
+
+
+def may_name(model: str, environment: Mapping[str, str]) -> bool:
+    """Tell whether requests may name a model: by MULL_MODELS, or as it is the worker's own."""
+    own = (environment.get("MULL_MODEL"), environment.get("MULL_JUDGE_MODEL"))
+    patterns = environment.get(MODELS, "*").split(",")
+    return model in own or any(fnmatchcase(model, pattern.strip()) for pattern in patterns)
+
 
 # Replies that say nothing, and may say something the next time: they are asked for so often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
@@ -105,6 +116,7 @@ class ModelReply(Record):
     response_id: str | None = None
     left_out: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...] = ()
+    calls_left_out: int = 0
 
 
 class Abilities(NamedTuple):
@@ -132,12 +144,17 @@ class Receipt(Record):
 
 
 class Heard(NamedTuple):
-    """The text of a reply with its tool calls, or None with the reason in `error`."""
+    """The text of a reply with its tool calls, or None with the reason in `error`.
+
+    `calls_left_out` were too many to be read; `refusal` is what the model said in one.
+    """
 
     text: str | None
     error: str | None
     receipt: Receipt
     calls: tuple[AskedCall, ...] = ()
+    calls_left_out: int = 0
+    refusal: str = ""
 
 
 class ModelError(Exception):
@@ -192,7 +209,12 @@ class UnreachableError(TransientModelError):
 
 
 class SampleError(ModelError):
-    """This one reply is lost: to the content filter, or since it was cut off or empty."""
+    """This one reply is lost: to the content filter, or since it was cut off, empty or too large.
+
+    `refusal` is what the model said instead, which is content: no message shows it.
+    """
+
+    refusal = ""
 
 
 class PermanentModelError(ModelError):
@@ -223,11 +245,16 @@ def calls_made() -> int:
     return activity.info().attempt - Tries(*activity.info().heartbeat_details).waiting
 
 
-async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> ModelReply:
+async def ask(
+    model: LanguageModel,
+    call: ModelCall,
+    max_attempts: int = 5,
+    empty_replies: int = EMPTY_REPLIES,
+) -> ModelReply:
     """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
 
-    Raises SampleError as it is, an empty reply's after three, and ApplicationError for every other
-    ModelError: non-retryable if no call like it can work, or, with the number of calls as its
+    Raises SampleError as it is, an empty reply's after so many, and ApplicationError for every
+    other ModelError: non-retryable if no call like it can work, or, with the number of calls as its
     detail, if `max_attempts` are used up. A 429 uses up none.
     """
     limited, waiting, empty = tries = Tries(*activity.info().heartbeat_details)
@@ -246,7 +273,7 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
             refused = isinstance(error, TransientModelError) and error.status == 429
             last = not refused and used + 1 >= max_attempts
             last = last or (isinstance(error, UnreachableError) and error.last)
-            if isinstance(error, SampleError) and (last or not again or empty + 1 >= EMPTY_REPLIES):
+            if isinstance(error, SampleError) and (last or not again or empty + 1 >= empty_replies):
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
             # Where a model is to wait, its calls wait in line for their turn, and not here.
@@ -263,10 +290,12 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
             ) from None
 
 
-async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Heard:
+async def hear(
+    model: LanguageModel, call: ModelCall, max_attempts: int, empty_replies: int = EMPTY_REPLIES
+) -> Heard:
     """Make one call as `ask` does, but for a lost reply, which becomes an error to go on with."""
     try:
-        reply = await ask(model, call, max_attempts)
+        reply = await ask(model, call, max_attempts, empty_replies)
     except SampleError as error:
         receipt = Receipt(
             model=call.model,
@@ -274,7 +303,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
             attempts=calls_made(),
             spending=error.spending,
         )
-        return Heard(None, f"{error.kind}: {error}", receipt)
+        return Heard(None, f"{error.kind}: {error}", receipt, refusal=error.refusal)
     receipt = Receipt(
         model=reply.model,
         finish_reason=reply.finish_reason,
@@ -283,7 +312,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
         attempts=calls_made(),
         spending=reply.spending,
     )
-    return Heard(reply.text, None, receipt, reply.calls)
+    return Heard(reply.text, None, receipt, reply.calls, reply.calls_left_out)
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,7 @@ class SandboxProcess:
         for word, *more in (line.decode(errors="replace").split() for line in lines if line):
             if word == "hello":
                 self._learn_first()
+                self._tell(b"g" if self.first else b"")
             elif word == "started" and not self.started.done():
                 self.started.set_result(None)
             elif word == "ended":
@@ -204,7 +205,7 @@ class SandboxProcess:
                     self.ending = parse_ending(more)
 
     def _learn_first(self) -> None:
-        """Learn the first process's id, make it the OOM killer's first choice, and let it go on."""
+        """Learn the first process's id, if there is one yet, and have the OOM killer choose it."""
         pid = self._process.pid
         self.first = next(children(pid), None) if self._launch.nested else pid
         if self.first is None:
@@ -213,8 +214,6 @@ class SandboxProcess:
             self._first_handle = os.pidfd_open(self.first)
             self._open.add(self._first_handle)
             Path(f"/proc/{self.first}/oom_score_adj").write_text("1000", "ascii")
-        with contextlib.suppress(OSError):
-            os.write(self._lifeline, b"g")
 
     def _reap(self, handle: int) -> None:
         self._close(handle)
@@ -223,14 +222,28 @@ class SandboxProcess:
 
     def release(self) -> None:
         """Close the lifeline; the first process then ends everything, itself last."""
-        if self._lifeline in self._open:
-            with contextlib.suppress(OSError):
-                os.write(self._lifeline, b"r")
+        self._tell(b"r")
         self._close(self._lifeline)
 
+    def _tell(self, word: bytes) -> None:
+        # Once it is closed, its number may be another run's.
+        if self._lifeline in self._open:
+            with contextlib.suppress(OSError):
+                os.write(self._lifeline, word)
+
+    def kill_first(self) -> None:
+        """Kill the first process, and its namespace with it, even if it has not said hello yet.
+
+        Whoever started it reaps it and ends; killed as well, that one would leave a zombie.
+        """
+        if self._first_handle is None and not self.exited.done():
+            self._learn_first()
+        if self._first_handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
+
     def kill(self) -> None:
-        """Kill the first process, and its namespace with it, and the one that was started."""
-        self.reap_first()
+        """Kill the process that was started, if it has not ended with the first one."""
         if not self.exited.done():
             self._process.kill()
 
@@ -239,11 +252,8 @@ class SandboxProcess:
 
         A worker that is process 1 of a container is then its parent.
         """
-        if self._first_handle is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
-        if self._launch.nested:
+        self.kill_first()
+        if self._launch.nested and self._first_handle is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._first_handle, os.WEXITED)
 

@@ -21,7 +21,7 @@ from activities.sandbox.watcher import Watch
 from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0
-KILL_SECONDS = 10.0
+KILL_SECONDS, AGAIN_SECONDS = 10.0, 0.05
 # One measures a run's memory and CPU, one its disk, one clears up after it.
 THREADS_PER_RUN = 3
 
@@ -142,9 +142,13 @@ async def _cleared(process: SandboxProcess, watch: Watch) -> None:
     try:
         process.release()
         await asyncio.wait((process.exited,), timeout=process.patience)
-        if not process.exited.done():
-            process.kill()
-            await asyncio.wait((process.exited,), timeout=KILL_SECONDS)
+        until = time.monotonic() + KILL_SECONDS
+        while not process.exited.done() and time.monotonic() < until:
+            # Again, as the first process may only be about to begin.
+            process.kill_first()
+            await asyncio.wait((process.exited,), timeout=AGAIN_SECONDS)
+        process.kill()
+        await asyncio.wait((process.exited,), timeout=KILL_SECONDS)
         process.reap_first()
     finally:
         process.close()

@@ -1,16 +1,28 @@
 """The activities of tools: list those of this worker, check the arguments of a call, and call one.
 
+An input may be anybody's: what a tool is, and which calls ask a person, a worker takes from its own
+registry and rules, and what a person allowed from the history of the run, which has to be Mull's.
+
 A schema may be a stranger's: its pattern may take for ever, so it is read in a process that is
 ended, and it may refer to an address, which is not fetched.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from pydantic_core import to_json
 from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client
+from temporalio.converter import WorkflowSerializationContext
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.checks import read_apart
 from activities.tools.builtin import document_tools
@@ -24,17 +36,86 @@ from activities.tools.port import (
     ToolOutcome,
     ToolServer,
 )
-from connection import heartbeating, redacted
+from connection import TASK_QUEUE, heartbeating, redacted
 from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
-from reflection.turn.approval import ToolRule
-from reflection.turn.tools import Tool
+from reflection.turn.approval import Permission, Question, ToolRule, approve
+from reflection.turn.tools import MAY_BE_DONE, Tool
 
 # A listing is one event, and each call of the model repeats it.
 MOST_TOOLS = 128
 LISTING_BYTES = 300_000
 MOST_ERRORS = 5
 ERROR_BYTES = 400
+# A permission is a few events before its call, but for others that people were asked meanwhile.
+READ_BACK, PAGE_EVENTS, MOST_RUNS = 10_000, 200, 10_000
+
+
+class Callers(Interceptor):
+    """Refuses activities unless a workflow of one of these types, on Mull's own queue, calls them.
+
+    From `current` an activity learns what people allowed in the run that calls it.
+    """
+
+    current: ContextVar["Callers"] = ContextVar("callers")
+
+    def __init__(self, client: Client, types: Collection[str]) -> None:
+        self._client, self._types, self._known = client, types, set[str]()
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """Return the part that sees one activity."""
+        called = _Called(next)
+        called.callers = self
+        return called
+
+    async def check(self) -> None:
+        """Check the caller of this activity, once for each run. Raises ApplicationError."""
+        info = activity.info()
+        run_id = info.workflow_run_id or ""
+        if info.workflow_type in self._types and run_id not in self._known:
+            handle = self._client.get_workflow_handle(info.workflow_id or "", run_id=run_id)
+            first = await anext(handle.fetch_history_events(page_size=1))
+            if first.workflow_execution_started_event_attributes.task_queue.name == TASK_QUEUE:
+                self._known = {run_id, *(self._known if len(self._known) < MOST_RUNS else ())}
+        if run_id not in self._known:
+            said = f"only Mull's workflows on the task queue {TASK_QUEUE} call {info.activity_type}"
+            raise ApplicationError(said, type="ForeignCaller", non_retryable=True)
+
+    async def permission(self, call: int) -> Permission | None:
+        """Return the last word on a call in the run that calls this activity, if it is readable."""
+        info, client = activity.info(), self._client
+        workflow_id, run_id = info.workflow_id or "", info.workflow_run_id or ""
+        run = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
+        context = WorkflowSerializationContext(client.namespace, workflow_id)
+        converter = client.data_converter.with_context(context)
+        asked = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace, execution=run, maximum_page_size=PAGE_EVENTS
+        )
+        read = client.workflow_service.get_workflow_execution_history_reverse
+        for _ in range(0, READ_BACK, PAGE_EVENTS):
+            page = await read(asked, retry=True)
+            for event in page.history.events:
+                accepted = event.workflow_execution_update_accepted_event_attributes
+                given = accepted.accepted_request.input
+                if given.name == "permit":
+                    with suppress(Exception):
+                        [word] = await converter.decode(given.args.payloads, [Permission])
+                        if isinstance(word, Permission) and word.call == call:
+                            return word
+            asked.next_page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+        return None
+
+
+class _Called(ActivityInboundInterceptor):
+    callers: Callers
+
+    async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Let a workflow of Mull's call the activity."""
+        await self.callers.check()
+        Callers.current.set(self.callers)
+        return await super().execute_activity(call)
 
 
 class ToolActivities:
@@ -95,7 +176,7 @@ class ToolActivities:
 
     @activity.defn
     async def call_tool(self, task: CallTask) -> ToolOutcome:
-        """Check the arguments of a call, make it, and say what came of it."""
+        """Check the arguments of a call and who allowed it, make it, and say what came of it."""
         async with heartbeating():
             try:
                 async with asyncio.timeout(task.timeout_seconds):
@@ -103,17 +184,47 @@ class ToolActivities:
             except TimeoutError:
                 return ToolOutcome.of("timeout", f"no answer within {task.timeout_seconds:g} s")
             except ToolError as error:
-                return ToolOutcome.of(error.status, redacted(str(error)))
+                return ToolOutcome.of(error.status, redacted(str(error)), error.tool)
 
     async def _called(self, task: CallTask) -> str:
-        tool, arguments = task.tool, task.arguments
-        if wrong := await check_arguments(task):
+        tool, call = await self._found(task)
+        if wrong := await check_arguments(task.model_copy(update={"tool": tool})):
             raise ToolError(wrong, "invalid")
-        if function := self._local(task.docs).get(tool.name):
-            return await function(arguments)
-        if server := self._servers.get(tool.name.partition("__")[0]):
-            return await server.call(tool, arguments)
-        raise ToolError(f"this worker has no tool {tool.name}", "unknown")
+        await self._allowed(tool, task)
+        if activity.info().attempt > 1 and not (tool.read_only or tool.idempotent):
+            raise ToolError(f"it was begun by another attempt: {MAY_BE_DONE}", "timeout")
+        async with asyncio.timeout(tool.timeout_seconds):
+            return await call(task.arguments)
+
+    async def _found(self, task: CallTask) -> tuple[Tool, Callable[..., Awaitable[str]]]:
+        """Find a tool of this worker, and what calls it. Raises ToolError."""
+        name = task.tool.name
+        if function := self._local(task.docs).get(name):
+            return function.tool, function
+        server = self._servers.get(name.partition("__")[0])
+        if server is not None and (tool := await server.find(name)):
+            return tool, partial(server.call, tool)
+        raise ToolError(f"this worker has no tool {name}", "unknown")
+
+    async def _allowed(self, tool: Tool, task: CallTask) -> None:
+        """Hold a call to this worker's rules, and to what a person said. Raises ToolError."""
+        held = approve(tool.name, task.arguments, self._rules, read_only=tool.read_only)
+        if held.action == "deny":
+            raise ToolError(held.why, "denied")
+        if held.action == "allow" and not task.asked:
+            return
+        run, callers = activity.info().workflow_run_id or "", Callers.current.get(None)
+        asked = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)
+        given = await callers.permission(task.call) if callers else None
+        if given is None or not given.allow:
+            why = "nobody has allowed it yet"
+        elif given.run_id != run:
+            why = f"it was allowed elsewhere ({given.run_id or 'an older client'}): {MAY_BE_DONE}"
+        elif given.digest != asked.digest:
+            why = "it is not as it was allowed: what the tool takes changed"
+        else:
+            return
+        raise ToolError(why, "asking", tool)
 
 
 @activity.defn

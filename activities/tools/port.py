@@ -34,32 +34,38 @@ class Listing(Record):
 
 
 class CallTask(Record):
-    """A call of a tool as it was listed; `docs` is the turn's folder of documents."""
+    """A call by number, of a tool as it was listed; `docs` is the turn's folder of documents.
+
+    By the turn's rules a person was `asked`, whatever the worker's own say.
+    """
 
     tool: Tool
     arguments: dict[str, Any]
     timeout_seconds: float
     docs: str | None = None
+    call: int = 0
+    asked: bool = False
 
 
 class ToolOutcome(Record):
-    """What came of a call."""
+    """What came of a call; one that a person has to allow first is `asking`, with its `tool`."""
 
     status: CallStatus
     content: str
+    tool: Tool | None = None
 
     @classmethod
-    def of(cls, status: CallStatus, content: str) -> Self:
+    def of(cls, status: CallStatus, content: str, tool: Tool | None = None) -> Self:
         """Cut what a tool returned, or said was wrong, in the middle where it is too long."""
-        return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES))
+        return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES), tool=tool)
 
 
 class ToolError(Exception):
     """What is wrong with a call, in words for the model; no retry would help."""
 
-    def __init__(self, said: str, status: CallStatus = "error") -> None:
+    def __init__(self, said: str, status: CallStatus = "error", tool: Tool | None = None) -> None:
         super().__init__(said)
-        self.status = status
+        self.status, self.tool = status, tool
 
 
 class Library(Retriever, Protocol):
@@ -77,6 +83,10 @@ class ToolServer(Protocol):
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools, and warnings of those that can't be used. Raises ToolError."""
+        ...
+
+    async def find(self, name: str) -> Tool | None:
+        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
         ...
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import re
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
@@ -22,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
+from activities.language_model.exchange import CODINGS, pieces
 from activities.tools.port import ToolError
 from reflection.request import Frozen, Record
 from reflection.text import cut_with_note, tally_words, terminal_safe
@@ -31,7 +33,8 @@ from reflection.turn.tools import Tool
 MOST_LISTED = 1_000
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
-RECEIVED_BYTES = 64_000_000
+# Of one reply over HTTP: of its bytes a worker holds a few copies, and any call's time is shorter.
+RECEIVED_BYTES, REPLY_SECONDS = 16_000_000, TOOL_SECONDS + 1
 CONNECT_SECONDS = 10.0
 LIST_SECONDS = 15.0
 START_SECONDS = 30.0
@@ -41,6 +44,9 @@ PING_SECONDS = 2.0
 # it, and where no answer can come any more. Servers have other uses for its code.
 GONE = "Session terminated"
 ENDED = ("Connection closed", "SSE stream")
+# What is said of a reply that can't be used: who sent it may have done what was asked.
+NO_MCP = "its answer is not of the protocol"
+UNREAD = (NO_MCP, "Failed to parse", "Server returned", "Unexpected content", "server answered")
 
 # Two underscores end the name of the server in the name of a tool.
 ServerName = Annotated[
@@ -49,7 +55,8 @@ ServerName = Annotated[
 T = TypeVar("T")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 # What a server writes that is not of the protocol is its own concern.
-logging.getLogger("mcp").setLevel(logging.CRITICAL)
+for logger in ("mcp", "client"):
+    logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
 class Trust(Frozen):
@@ -120,6 +127,49 @@ def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer
     return [McpServer(name, settings) for name, settings in known.items() if not settings.disabled]
 
 
+class BoundedClient(httpx2.AsyncClient):
+    """A client whose every reply is bounded: its bytes, once they are unpacked, and its time."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request, whose reply is read as a stream; where none comes in time it is a 504."""
+        if request.method == "GET":
+            # A stream of what a server says unasked, or one that goes on with a reply, for ever.
+            return httpx2.Response(405, request=request)
+        request.headers["Accept-Encoding"] = ", ".join(CODINGS)
+        until = asyncio.get_running_loop().time() + REPLY_SECONDS
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                reply = await super().send(request, **options)
+            reply.stream = BoundedStream(reply, until)
+            reply.headers.pop("Content-Encoding", None)
+            return reply
+        return httpx2.Response(504, request=request)
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """The body of a reply, unpacked. Raises StreamError where it is too much, or takes too long."""
+
+    def __init__(self, reply: httpx2.Response, until: float) -> None:
+        assert isinstance(reply.stream, httpx2.AsyncByteStream)  # noqa: S101 - of an async client
+        self._stream = reply.stream
+        self._pieces = pieces(self._stream, reply.headers.copy(), RECEIVED_BYTES, until)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield what comes, until it ends or is too much."""
+        room, most = RECEIVED_BYTES, f"{RECEIVED_BYTES:,} bytes"
+        with suppress(TimeoutError, ValueError, zlib.error):
+            async for piece in self._pieces:
+                room -= len(piece)
+                yield piece
+            if room >= 0:
+                return
+        raise httpx2.StreamError(f"it is larger than {most}, takes too long or can't be unpacked")
+
+    async def aclose(self) -> None:
+        """Close what it comes from."""
+        await self._stream.aclose()
+
+
 class McpServer:
     """One MCP server: started when it is first needed, and anew when it has died."""
 
@@ -127,7 +177,7 @@ class McpServer:
         self.name = name
         self._settings = settings
         self._connections: list[Connection] = []  # Earlier ones may still be stopping.
-        self._names: dict[str, str] = {}  # The server's own, by those that a turn knows.
+        self._tools: dict[str, tuple[Tool, str]] = {}  # With the server's own name for each.
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools that can be used, and warnings of the others. Raises ToolError."""
@@ -136,34 +186,40 @@ class McpServer:
                 listed = await self._ask(_listed, again=True)
         except TimeoutError:
             raise ToolError(f"{self.name} did not list them within {LIST_SECONDS:g} s") from None
-        tools: dict[str, Tool] = {}
-        self._names, unused = {}, []
+        self._tools, unused = {}, []
         for one in listed:
             name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self.name}__{one.name}")[:64]
             schema = _usable(one.input_schema)
-            if schema is None or name in tools:
+            if schema is None or name in self._tools:
                 unused.append(one.name)
             else:
-                self._names[name] = one.name
-                tools[name] = Tool(
+                tool = Tool(
                     name=name,
                     description=cut_with_note(one.description or "", DESCRIPTION_BYTES),
                     parameters=schema,
                     group=self.name,
                     **self._settings.mull.flags(one.name),
                 )
+                self._tools[name] = tool, one.name
         names = terminal_safe(", ".join(unused), 200)
         why = f"left out, for their schemas or for names that stand twice: {names}"
         warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
-        return list(tools.values()), [warning] if unused else []
+        return [tool for tool, _ in self._tools.values()], [warning] if unused else []
+
+    async def find(self, name: str) -> Tool | None:
+        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
+        if name not in self._tools or not self._tools[name][0].read_only:
+            await self.tools()
+        return self._tools[name][0] if name in self._tools else None
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
         """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
-        if tool.name not in self._names:
-            await self.tools()
-        if tool.name not in self._names:
+        known, name = self._tools.get(tool.name, (None, ""))
+        if known is None:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
-        params = types.CallToolRequestParams(name=self._names[tool.name], arguments=arguments)
+        if known.parameters != tool.parameters:
+            raise ToolError("what it takes has just changed, and nothing was done: call it again")
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
         request = types.CallToolRequest(params=params)
         # Not `call_tool`, which checks the result by the server's schema in this process.
         result = await self._ask(
@@ -192,11 +248,13 @@ class McpServer:
             except (MCPError, ValidationError) as error:
                 said = _words(error)
             if said != GONE and not said.startswith(ENDED):
-                raise ToolError(f"{self.name}: {said}")
+                unread = said.startswith(UNREAD) and not again
+                raise ToolError(f"{self.name}: {said}", "timeout" if unread else "error")
             connection.stop()
             if last or not (again or said == GONE):
                 break
-        raise ToolError(f"{self.name} ended before it answered: it may have done what was asked")
+        said = f"{self.name} ended before it answered: it may have done what was asked"
+        raise ToolError(said, "timeout")
 
     async def _connected(self) -> "Connection":
         if doubts := [one.doubts for one in self._connections if one.doubts]:
@@ -282,10 +340,9 @@ class Connection:
             async with stdio_client(program) as (self._received, sent):
                 yield self._received, sent
             return
-        # The call's own time-out is shorter.
-        limits = httpx2.Timeout(CONNECT_SECONDS, read=2 * TOOL_SECONDS)
+        limits = httpx2.Timeout(CONNECT_SECONDS, read=REPLY_SECONDS)
         async with (
-            httpx2.AsyncClient(headers=settings.headers, timeout=limits) as client,
+            BoundedClient(headers=settings.headers, timeout=limits) as client,
             streamable_http_client(
                 settings.url or "", http_client=client, max_sse_event_size=RECEIVED_BYTES
             ) as streams,
@@ -329,5 +386,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, MCPError):
         return terminal_safe(error.message, 1_000)
     if isinstance(error, ValidationError):
-        return "its answer is not of the protocol"
+        return NO_MCP
     return (isinstance(error, OSError) and error.strerror) or type(error).__name__

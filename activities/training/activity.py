@@ -5,8 +5,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from temporalio import activity
@@ -66,11 +66,8 @@ class TrainingActivities:
     @activity.defn
     async def find_base_model(self, task: BaseModelTask) -> None:
         """Find what a run will train. Raises ApplicationError where there is no such model."""
-        try:
+        with refusing():
             resolve(self._root, task.model)
-        except TrainingError as error:
-            said = str(error)
-            raise ApplicationError(said, type="TrainingError", non_retryable=True) from None
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:
@@ -89,9 +86,10 @@ class TrainingActivities:
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
-        """Put what was kept together as one file, in one order, and count it."""
+        """Make what was kept one file, in one order, and count it. Raises ApplicationError."""
         folder = run_folder(self._root, task.run)
-        pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
+        with refusing():
+            pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
             counts=count(pairs, task.pairing),
@@ -175,6 +173,15 @@ class ScoringActivities:
         """Score reflections. What can't be used as a reward model is an error for good."""
         async with heartbeating():
             return await self._score(task)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Fail for good, and in one line, where something can't be used for training."""
+    try:
+        yield
+    except TrainingError as error:
+        raise ApplicationError(str(error), type="TrainingError", non_retryable=True) from None
 
 
 def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:

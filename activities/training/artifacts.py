@@ -82,9 +82,14 @@ def keep_pair(folder: Path, execution: str, pair: RatedPair) -> None:
 
 
 def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
-    """Read the pairs that an execution kept, in the same order whatever came first."""
+    """Read the pairs that an execution kept, always in one order. Raises TrainingError."""
     kept = folder / KEPT / quote(execution, safe="")
-    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in kept.glob("*.json")]
+    pairs = list[RatedPair]()
+    for path in kept.glob("*.json"):
+        try:
+            pairs.append(RatedPair.model_validate_json(path.read_bytes()))
+        except ValidationError as error:
+            raise TrainingError(f"{path} can't be read: {explain(error)}") from None
     names = "rollout", "environment", "task", "environment_seed", "workflow_id"
     return sorted(pairs, key=attrgetter(*names))
 
@@ -113,7 +118,7 @@ def read_buffer(folder: Path) -> list[RatedPair]:
 def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
     """Find the newest checkpoint that is as it was written, and remove those that are not."""
     for path in sorted(work.glob("checkpoint-*"), key=step_of, reverse=True):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             if json.loads((path / MANIFEST).read_bytes()) == _contents(path):
                 return path
         warnings.append(f"Checkpoint {step_of(path)} was damaged or not finished: it was not used.")
@@ -121,8 +126,8 @@ def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
     return None
 
 
-def sign_checkpoint(checkpoint: Path) -> None:
-    """Write down what a checkpoint holds, since its files are not written at once."""
+def write_manifest(checkpoint: Path) -> None:
+    """List a checkpoint's files with hashes, which find damage and no change on purpose."""
     write_whole(checkpoint / MANIFEST, json.dumps(_contents(checkpoint)).encode())
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from peft import LoraConfig
 from transformers import PreTrainedModel, TrainerCallback
 
-from activities.training.artifacts import TrainingError, sign_checkpoint
+from activities.training.artifacts import TrainingError, write_manifest
 from activities.training.port import StageTask
 from activities.training.weights import batch_size, longest
 from reflection.agents.rating import RatedPair
@@ -49,7 +49,7 @@ class Job:
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Tell of each optimisation step with what was logged, and sign each checkpoint."""
+    """Tell of each optimisation step with what was logged; give each checkpoint a manifest."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -61,8 +61,8 @@ class Steps(TrainerCallback):  # type: ignore[misc]
             self._job.tell(step | {"values": _numbers(logs)})
 
     def on_save(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
-        """Sign a checkpoint that was written."""
-        sign_checkpoint(Path(args.output_dir, f"checkpoint-{state.global_step}"))
+        """List the files of a checkpoint that was written."""
+        write_manifest(Path(args.output_dir, f"checkpoint-{state.global_step}"))
 
 
 def fitting(

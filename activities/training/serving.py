@@ -19,16 +19,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
 import torch
 from aiohttp import web
-from jinja2 import TemplateError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
+from transformers.utils.chat_template_utils import render_jinja_template
 
+from activities.checks import read_apart
 from activities.training.artifacts import run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
 from activities.training.stage import end_with_input
@@ -39,6 +41,7 @@ from activities.training.weights import (
     load_tokenizer,
     longest,
     score,
+    token_ids,
 )
 from reflection.request import explain
 
@@ -127,9 +130,27 @@ def _scores(config: Path) -> bool:
     """Tell by its configuration if a model scores, and does not write."""
     try:
         kinds = json.loads(config.read_text()).get("architectures")
-    except (OSError, ValueError, AttributeError):
+        return any("Classification" in kind for kind in kinds or ())
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return False
-    return any("Classification" in kind for kind in kinds or ())
+
+
+async def formatted(
+    name: str, tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]]
+) -> str:
+    """Format a conversation in a process of its own, so that no template holds others up.
+
+    Raises RefusedError where the template takes longer than five seconds, or fails.
+    """
+    given: dict[str, Any] = {key: str(token) for key, token in tokenizer.special_tokens_map.items()}
+    given["add_generation_prompt"] = True
+    try:
+        given["chat_template"] = tokenizer.get_chat_template()
+        [text], _ = await read_apart(partial(render_jinja_template, [messages], **given))
+        return str(text)
+    except (RuntimeError, ValueError) as error:
+        said = f"The chat template of {name} can't format the messages: {error}"
+        raise RefusedError(400, "invalid_value", said) from None
 
 
 class Server:
@@ -158,9 +179,11 @@ class Server:
     async def complete(self, request: web.Request) -> web.Response:
         """Write a chat completion."""
         chat = Chat.model_validate_json(await request.read())
-        left = threading.Event()
+        left, messages = threading.Event(), [message.model_dump() for message in chat.messages]
         try:
-            made = await self._run(self._write, chat, left)
+            tokenizer, _ = await self._run(self._models.load, chat.model, load_policy)
+            text = await formatted(chat.model, tokenizer, messages)
+            made = await self._run(self._write, chat, text, left)
         finally:
             # Whoever asked may have gone: nobody else should wait for that.
             left.set()
@@ -170,25 +193,24 @@ class Server:
     async def score(self, request: web.Request) -> web.Response:
         """Score reflections."""
         task = ScoreTask.model_validate_json(await request.read())
-        scores = await self._run(self._score, task)
+        name, asked = task.reward_model, [{"role": "user", "content": task.prompt}]
+        tokenizer, _ = await self._run(self._models.load, name, load_reward_model)
+        scores = await self._run(self._score, task, await formatted(name, tokenizer, asked))
         return web.Response(text=scores.model_dump_json(), content_type="application/json")
 
     async def _run(self, work: Callable[..., Any], *given: object) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
-    def _score(self, task: ScoreTask) -> Scores:
+    def _score(self, task: ScoreTask, text: str) -> Scores:
         tokenizer, model = self._models.load(task.reward_model, load_reward_model)
         pairs = [(task.prompt, reflection) for reflection in task.reflections]
-        return Scores(scores=tuple(score(model, tokenizer, pairs)))
+        return Scores(scores=tuple(score(model, tokenizer, pairs, lambda *_: text)))
 
-    def _write(self, chat: Chat, left: threading.Event) -> dict[str, Any]:
+    def _write(self, chat: Chat, text: str, left: threading.Event) -> dict[str, Any]:
         tokenizer, model = self._models.load(chat.model, load_policy)
-        messages = [message.model_dump() for message in chat.messages]
-        ids = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_tensors="pt", return_dict=False
-        ).to(model.device)
+        ids = torch.tensor([token_ids(tokenizer, text)], dtype=torch.long, device=model.device)
         asked, room = ids.shape[1], longest(model) - ids.shape[1]
-        if room < 1:
+        if room < 1 or not asked:
             said = f"The messages have {asked} tokens; {chat.model} reads {longest(model)}."
             raise RefusedError(400, "context_length_exceeded", said)
 
@@ -233,8 +255,6 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
         status, code, said = 400, "model_broken", str(error)
     except ValidationError as error:
         status, code, said = 400, "invalid_value", explain(error)
-    except TemplateError as error:
-        status, code, said = 400, "invalid_value", str(error)
     except Exception as error:
         status, code, said = 500, "internal_error", str(error)
     said = next(iter(said.splitlines()), code)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import dropwhile
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -104,7 +105,11 @@ def train(job: Job) -> StageResult:
         peft_config=lora("SEQ_CLS" if learner == "reward_model" else "CAUSAL_LM"),
     )
     trainer.add_callback(Steps(job))
-    trainer.train(**{"resume_from_checkpoint": str(job.resume)} if job.resume else {})
+    try:
+        trainer.train(**{"resume_from_checkpoint": str(job.resume)} if job.resume else {})
+    except UnpicklingError as error:
+        said = f"A file of {job.resume} can't be unpickled: remove that folder, and train again."
+        raise TrainingError(said) from error
     trained = trainer.model.policy if learner == "ppo" else trainer.model
     save(trained.merge_and_unload(), load_tokenizer(job.model), job.work / "model")
     return StageResult(

@@ -8,12 +8,11 @@ by one function, `pair_ids`, so that both end in the same token.
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForCausalLM,
@@ -35,10 +34,6 @@ TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 )
 MOST_ROWS = 32
-# What Transformers raises where it can't load a model.
-FAILURES = (
-    OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError,
-)  # fmt: skip
 # Nothing says how long a row may be where the model's config does not.
 LONGEST = 4_096
 
@@ -113,20 +108,28 @@ def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def pair_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, reflection: str) -> list[int]:
+TextOf = Callable[[PreTrainedTokenizerBase, str], str]
+
+
+def pair_ids(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, reflection: str, text_of: TextOf = prompt_text
+) -> list[int]:
     """Tokenize a prompt and a reflection, with the end token after it."""
     return [
-        *token_ids(tokenizer, prompt_text(tokenizer, prompt)),
+        *token_ids(tokenizer, text_of(tokenizer, prompt)),
         *token_ids(tokenizer, reflection),
         tokenizer.eos_token_id,
     ]
 
 
 def score(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+    text_of: TextOf = prompt_text,
 ) -> list[float | None]:
     """Score prompts with a reflection each, by their ends if too long; None is no number."""
-    rows = [pair_ids(tokenizer, *pair)[-longest(model) :] for pair in pairs]
+    rows = [pair_ids(tokenizer, *pair, text_of)[-longest(model) :] for pair in pairs]
     size = batch_size(model, max(map(len, rows), default=1))
     batches = (rows[start : start + size] for start in range(0, len(rows), size))
     training, scores = model.training, list[float]()
@@ -165,17 +168,30 @@ def batch_size(model: PreTrainedModel, tokens: int) -> int:
 
 
 def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
-    """Load from a folder or from the hub, and say in one line why that is not possible."""
+    """Load from a folder or from the hub, and say in one line why that is not possible.
+
+    No code that comes with a model runs, and no weights are unpickled, which would run code.
+    """
+    safe = {} if kind is AutoTokenizer else {"use_safetensors": True}
+    # An adapter in the folder would be unpickled all the same.
+    unpickle, torch.load = torch.load, _refuse
     try:
-        return kind.from_pretrained(str(folder), **given)
-    except FAILURES as error:
+        return kind.from_pretrained(str(folder), trust_remote_code=False, **safe, **given)
+    except Exception as error:  # libraries raise anything for a file that they can't read
         reason = f"{str(error) or type(error).__name__}".strip().splitlines()[0][:300]
         line = f"{folder} can't be loaded: {reason}"
         # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
         if isinstance(error, OSError) and not (
             Path(folder).is_dir()
             or "not a valid model identifier" in reason
+            or "does not appear to have a file" in reason
             or "Repo id must" in reason
         ):
             raise OSError(line) from error
         raise WeightsError(line) from error
+    finally:
+        torch.load = unpickle
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise ValueError("its weights are pickled, and only safetensors are loaded")

@@ -40,6 +40,7 @@ from reflection.agents.result import (
     Progress,
     ReflexionResult,
     StopReason,
+    VerifiedBy,
 )
 from reflection.replies import words_so_far
 from reflection.request import Review, fitted
@@ -92,6 +93,7 @@ class Reflexion(RunState[Decision]):
     ended: EpisodeEnd | None = None
     repeats: bool = False
     hidden_passed: bool | None = None
+    verified_by: VerifiedBy | None = None
     replied_by: str | None = None
 
     def initialise(
@@ -239,22 +241,20 @@ class Reflexion(RunState[Decision]):
         return judge_prompt(self.short_term.task, self.trajectory, self.answer)
 
     def evaluated(
-        self, reward: float, feedback: str, metrics: dict[str, float], *, correct: bool
+        self, reward: float, feedback: str, metrics: dict[str, float], **found: Any
     ) -> Episode:
         """Keep the episode, and what it is worth: the rewards of its steps and of its end."""
         worth = fsum((*self.rewards, reward))
         self.short_term = self.short_term.set_reward(worth)
-        return self._keep(worth, feedback, metrics, correct)
+        return self._keep(worth, feedback=feedback, metrics=metrics, **found)
 
     def cut_off(self) -> None:
         """Keep an episode that was not evaluated, if it has begun."""
         if self.under_way and self.actions:
-            self._keep(None, "", {}, None)
+            self._keep(None)
         self.under_way = False
 
-    def _keep(
-        self, worth: float | None, feedback: str, metrics: dict[str, float], correct: bool | None
-    ) -> Episode:
+    def _keep(self, worth: float | None, **found: Any) -> Episode:
         episode = Episode(
             number=self.number,
             trajectory=self.trajectory,
@@ -262,9 +262,7 @@ class Reflexion(RunState[Decision]):
             ended=self.ended or "cut_short",
             steps=len(self.actions),
             episode_return=worth,
-            correct=correct,
-            feedback=feedback,
-            metrics=metrics,
+            **found,
             reflections=len(self.semantic.reflections) if self.request.reflects else 0,
         )
         self.episodes.append(episode)
@@ -425,5 +423,6 @@ class Reflexion(RunState[Decision]):
             stop_explanation=last.reason,
             decisions=tuple(self.decisions),
             hidden_passed=self.hidden_passed,
+            verified_by=self.verified_by,
         )
         return fitted(whole, "answer")

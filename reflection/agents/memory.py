@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import ConfigDict, FailFast, Field, model_validator
 from pydantic_core import to_json
 
-from reflection.request import MOST_MEMBERS, Record, Words
+from reflection.request import MOST_LISTED, MOST_MEMBERS, Record, Words
 
 ANSWER = "[answer]"
 MOST_REFLECTIONS = 3
@@ -72,7 +72,7 @@ class Trajectory(Record):
 
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation)
 
-    items: Annotated[tuple[Item, ...], FailFast()] = ()
+    items: Annotated[tuple[Item, ...], FailFast()] = Field((), max_length=MOST_LISTED)
 
     @property
     def due(self) -> type[Record]:
@@ -257,8 +257,8 @@ class SharedMemory(Record):
     once: a workflow's id may be used again, by a run that reflects anew.
     """
 
-    scopes: dict[str, SemanticMemory] = Field(default_factory=dict)
-    known: Annotated[tuple[str, ...], FailFast()] = ()
+    scopes: dict[str, SemanticMemory] = Field(default_factory=dict, max_length=MOST_MEMBERS)
+    known: Annotated[tuple[str, ...], FailFast()] = Field((), max_length=KNOWN)
 
     def of(self, scope: str) -> SemanticMemory:
         """Return what a scope holds."""

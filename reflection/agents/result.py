@@ -23,6 +23,7 @@ StopReason = Literal[
     "environment_failed",
     "finished_by_person",
 ]
+VerifiedBy = Literal["cases", "script"]
 Status = Literal["solved", "exhausted", "no_answer"]
 EpisodeEnd = Literal["answered", "done", "step_limit", "repeated_action", "too_long", "cut_short"]
 
@@ -34,6 +35,7 @@ class Episode(Record):
     that and `correct` are None for an episode that was not evaluated. `metrics` are those of the
     environment, `reflections` how many its planner read, `reflection` what was made of its failure.
     `scores` are Retroformer's: those of the reflections that it chose from, None for no number.
+    `verified_by` is `script` where tests ran beside the code, which could forge what they say.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Episode(Record):
     correct: bool | None = None
     feedback: str = ""
     metrics: dict[str, float] = Field(default_factory=dict)
+    verified_by: VerifiedBy | None = None
     reflections: int = 0
     reflection: str | None = None
     scores: tuple[float | None, ...] = ()
@@ -116,7 +119,8 @@ class ReflexionResult(Standing, Result):
     """The answer of the best episode, why the run ended, and all that it did.
 
     `status` is `no_answer` if the best episode gave none. `hidden_passed` is what the hidden test
-    said of the answer, None where there is none, or where it could not be run.
+    said of the answer, None where there is none, or where it could not be run. `verified_by` is
+    `script` where it ran beside the code, which could forge that, and else `cases`.
     """
 
     answer: str | None
@@ -126,6 +130,7 @@ class ReflexionResult(Standing, Result):
     stop_explanation: str
     decisions: tuple[Decision, ...]
     hidden_passed: bool | None = None
+    verified_by: VerifiedBy | None = None
 
     @property
     def episode_count(self) -> int:

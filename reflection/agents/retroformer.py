@@ -6,9 +6,9 @@ their scores; a rollout tries two reflections on the same failed episode.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from reflection.agents.loop import Reflexion
 from reflection.agents.memory import (
@@ -21,7 +21,7 @@ from reflection.agents.memory import (
 from reflection.agents.rating import RatedPair
 from reflection.agents.request import ReflexionRequest
 from reflection.multipath.request import Folder
-from reflection.request import Record, Words
+from reflection.request import Record, Words, model_name
 from reflection.run import Usage, above, room
 
 MOST_TRIES = 16
@@ -42,7 +42,7 @@ class SampledRequest(ReflexionRequest):
 class RetroformerRequest(SampledRequest):
     """A task of an environment, and the reward model that chooses between reflections on it."""
 
-    reward_model: Folder = Field(
+    reward_model: Annotated[Folder, AfterValidator(model_name)] = Field(
         description="The reward model: a folder in MULL_ARTIFACTS, as `mull train` names it."
     )
     reflection_tries: int = Field(
@@ -54,13 +54,15 @@ class RolloutRequest(SampledRequest):
     """A task to try for a training run; the reflections on its failure are rated.
 
     `training` is that run's id and `execution` its first execution's, `rollout` counts from 1. With
-    `kept` the pair goes into its replay buffer.
+    `kept` the pair goes into its replay buffer, but only with `keep_script_verdicts` if a test that
+    ran beside the code had a part in its rewards.
     """
 
     training: Words
     execution: Words
     rollout: int = Field(ge=1)
     kept: bool = True
+    keep_script_verdicts: bool = False
 
 
 @dataclass

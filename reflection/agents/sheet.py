@@ -15,6 +15,7 @@ Seen = Progress | ReflexionResult
 SHOWN_BYTES = 100_000
 FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
 JUDGED = "only a model judged whether an episode succeeded"
+FORGEABLE = "the hidden test ran beside the code, which could forge its verdict"
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
 
 
@@ -56,6 +57,7 @@ def sheet(
         flags=parts.said(
             unsolved and "the task is not solved",
             hidden and "the hidden test fails",
+            getattr(seen, "verified_by", None) == "script" and FORGEABLE,
             seen.judged and JUDGED,
         ),
         charts=_charts(seen),
@@ -88,6 +90,8 @@ def success(
     counts = [(tally_words(at, "episode"), n, of) for at, n in enumerate(solved, start=1)]
     if tested:
         counts.append(("hidden tests", sum(tested), len(tested)))
+    if scripts := sum(one.get("verified_by") == "script" for one in measured):
+        counts.append(("of them beside the code", scripts, len(tested)))
     judged = any(one["judged"] for one in measured)
     document = {
         "tasks": len(measured),

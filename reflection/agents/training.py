@@ -30,7 +30,7 @@ from reflection.agents.training_result import (
 )
 from reflection.batch.result import Counts
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, Frozen, ModelName, Record
+from reflection.request import MOST_LISTED, Bounded, Frozen, ModelName, Record
 from reflection.run import Budget, Usage, above, add_usage
 from reflection.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
@@ -79,15 +79,15 @@ class TrainingSoFar(Record):
     of: int = 0
     before: Measured = Measured()
     after: Measured | None = None
-    gained: tuple[Gained, ...] = ()
+    gained: tuple[Gained, ...] = Field((), max_length=MOST_LISTED)
     buffer: str | None = None
     counts: BufferCounts | None = None
     stages: dict[Stage, StageResult] = Field(default_factory=dict)
     usage: Usage = Usage()
     spent: Counts = Counts()
-    errors: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    errors: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+    decisions: tuple[Decision, ...] = Field((), max_length=MOST_LISTED)
 
 
 class RetroformerTrainingRequest(Bounded, Acting, Tuning):
@@ -121,6 +121,9 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     )
     temperature: float = Field(
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
+    )
+    keep_script_verdicts: bool = Field(
+        False, description="Learn also from tests that ran beside the code, which could forge them."
     )
     reflector_temperature: float = Field(
         0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
@@ -203,7 +206,7 @@ class Training(TrainingSoFar):
         request = self.request
         number = planned.task * request.rollouts + planned.rollout - 1
         measures = self.phase == "measuring"
-        shared = (*Acting.model_fields, "model", "max_attempts")
+        shared = (*Acting.model_fields, "model", "max_attempts", "keep_script_verdicts")
         return RolloutRequest(
             **{name: getattr(request, name) for name in shared},
             task=request.tasks[planned.task],

@@ -4,9 +4,9 @@ from datetime import datetime
 from math import sqrt
 from typing import Literal
 
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
-from reflection.request import Record, Result
+from reflection.request import MOST_LISTED, MOST_MEMBERS, Record, Result
 from reflection.run import Usage, above
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
@@ -20,7 +20,7 @@ class LogPoint(Record):
     """What the trainer logged at a step, from 1: numbers by the names that TRL gives them."""
 
     step: int
-    values: dict[str, FiniteFloat]
+    values: dict[str, FiniteFloat] = Field(max_length=MOST_MEMBERS)
 
 
 class BufferCounts(Record):
@@ -49,10 +49,10 @@ class StageResult(Record):
     examples: int
     seconds: float
     device: str
-    log: tuple[LogPoint, ...] = ()
-    resumed_at: tuple[int, ...] = ()
+    log: tuple[LogPoint, ...] = Field((), max_length=MOST_LISTED)
+    resumed_at: tuple[int, ...] = Field((), max_length=MOST_LISTED)
     anew: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
 
 
 class StageStep(Record):
@@ -68,8 +68,8 @@ class Gained(Record):
 
     task: str
     rollout: int
-    gains: tuple[float, ...]
-    helped: tuple[bool, ...]
+    gains: tuple[float, ...] = Field(max_length=MOST_LISTED)
+    helped: tuple[bool, ...] = Field(max_length=MOST_LISTED)
 
 
 class Measured(Record):

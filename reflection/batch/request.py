@@ -13,7 +13,7 @@ from reflection.agents.request import ReflexionRequest
 from reflection.batch.result import BatchRun, Counts, PagesStanding
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
-from reflection.request import TASK_TIMEOUT, Frozen, Request
+from reflection.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.turn.request import ToolTurnRequest
 
@@ -33,8 +33,6 @@ SHARED_BYTES = 150_000
 PAGE_ID = "/page-{}"
 # A page was sent to a history that ends: it is sent again.
 BATCH_CONTINUES = "BatchContinues"
-# The last of five: what a person asks comes before every run of a batch that waits for a worker.
-PRIORITY_KEY = 5
 # Several runs are started by one message to the server, of at most 4 MB.
 STARTED_BYTES = 2_500_000
 
@@ -51,7 +49,7 @@ REQUESTS: dict[RunType, type[Request]] = {
 }
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
-Item = dict[str, JsonValue]
+Item = Annotated[dict[str, JsonValue], Field(max_length=MOST_MEMBERS)]
 # What a line is told apart and compared by; no field of a request.
 LABELS = ("id", "gold")
 
@@ -66,8 +64,8 @@ class Variant(Frozen):
 
     name: Name
     workflow: RunType
-    request: dict[str, JsonValue] = Field(default_factory=dict)
-    takes: dict[str, str] | None = Field(None, min_length=1)
+    request: Item = Field(default_factory=dict)
+    takes: dict[str, str] | None = Field(None, min_length=1, max_length=MOST_MEMBERS)
     repeats: int = Field(1, ge=1, le=100)
 
     def fields_for(self, item: Item) -> dict[str, JsonValue]:
@@ -122,7 +120,7 @@ class BatchRequest(Request):
 
     subject_field = "items"
 
-    items: Annotated[tuple[Item, ...], FailFast()] = ()
+    items: Annotated[tuple[Item, ...], FailFast()] = Field((), max_length=RUNS)
     variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
     max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
     budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")

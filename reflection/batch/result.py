@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reflection.request import Finish, Record, Result
+from reflection.request import MOST_LISTED, Finish, Record, Result
 from reflection.run import Budget, Usage, room_for
 
 RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
@@ -143,15 +143,15 @@ class PagesStanding(Record):
     allowed to make runs; those in flight are kept with the runs that each may make at once.
     """
 
-    accepted: tuple[tuple[str, int], ...] = ()
+    accepted: tuple[tuple[str, int], ...] = Field((), max_length=MOST_LISTED)
     begun: int = 0
-    in_flight: tuple[tuple[int, int], ...] = ()
+    in_flight: tuple[tuple[int, int], ...] = Field((), max_length=MOST_LISTED)
     counts: Counts = Counts()
     paused: bool = False
     stop_reason: BatchStopReason | None = None
     stop_explanation: str = ""
     finish: Finish | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
 
 
 class BatchProgress(Record):

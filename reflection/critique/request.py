@@ -61,8 +61,8 @@ class ReflectOnResultRequest(Bounded, Framing):
         (), max_length=5, description="The models that judge; none: the worker's own judge."
     )
     panel: Panel = Field("mean", description="How the scores of several judges become one.")
-    criteria: CriteriaPreset | tuple[Criterion, ...] = Field(
-        "general", description="A preset, or a list of your own criteria."
+    criteria: CriteriaPreset | Annotated[tuple[Criterion, ...], Field(max_length=MOST_CRITERIA)] = (
+        Field("general", description="A preset, or a list of your own criteria.")
     )
     score_threshold: Score = Field(
         0.7,

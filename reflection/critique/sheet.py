@@ -68,7 +68,7 @@ def judged_words(evaluation: Evaluation | None) -> str:
         return ""
     judged = "" if evaluation.judged is None else f"judged {evaluation.judged:.2f}"
     if evaluation.author:
-        return ", ".join(parts.said(f"scored by {evaluation.author}", judged))
+        return ", ".join(parts.said(f"scored by {parts.claimed(evaluation.author)}", judged))
     if evaluation.judged is None or evaluation.score >= evaluation.judged:
         return ""
     held = [cap.guardrail for cap in evaluation.guardrails if evaluation.judged > cap.above]

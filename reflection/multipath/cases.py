@@ -33,17 +33,25 @@ MAKING = {
     *("abs", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "len", "list"),
     *("repr", "round", "set", "sorted", "str", "sum", "tuple"),
 }
+# What tests that run apart from the code may import and use.
+PLAIN = {"copy", "functools", "itertools", "math", "operator", "random", "re", "string", "typing"}
+BUILTINS = {*dir(builtins)} - {"__import__", "compile", "eval", "exec", "globals", "input"}
+BUILTINS -= {"id", "locals", "open", "vars", "StopIteration"}
+DATA = (str, bytes, int, float, complex, list, tuple, dict, set)
+METHODS = {name for kind in DATA for name in dir(kind) if not name.startswith("_")}
+METHODS |= {"choice", "choices", "randint", "randrange", "random", "sample", "shuffle", "uniform"}
+LASTING = (ast.While, ast.ClassDef, ast.AsyncFunctionDef)
 
 _FAILURES = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
 
 
-def read_literal(text: str) -> object:
-    """Return the value of a literal of at most LITERAL_CHARACTERS. Raises ValueError.
+def read_literal(text: str, most: int = LITERAL_CHARACTERS) -> object:
+    """Return the value of a literal of at most so many characters. Raises ValueError.
 
     Literals are those of `ast.literal_eval` without the ellipsis, plus `float('inf')`,
     `float('nan')` and `frozenset({...})`, which have no literal form.
     """
-    found = _expression(text)
+    found = _expression(text, most)
     if found is None:
         raise ValueError("not an expression, or too long")
     try:
@@ -102,8 +110,8 @@ def unparsed(tree: ast.AST) -> str | None:
         return None
 
 
-def _expression(text: str) -> ast.expr | None:
-    tree = parsed(text, "eval") if len(text) <= LITERAL_CHARACTERS else None
+def _expression(text: str, most: int = LITERAL_CHARACTERS) -> ast.expr | None:
+    tree = parsed(text, "eval") if len(text) <= most else None
     return tree.body if isinstance(tree, ast.Expression) else None
 
 
@@ -122,6 +130,42 @@ def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
         return _is_given(tree, known)
     except RecursionError:
         return False
+
+
+def runs_apart(test: str, above: str, entry: str) -> bool:
+    """Tell whether a script of tests can run where the code is not, given what its calls return.
+
+    It may use `entry`, what is defined `above` it in the prompt, most builtins, and modules without
+    types of their own, but no classes, no `while`, and of values only what plain data has.
+    """
+    nodes = list(ast.walk(parsed(f"{above}\n{test}", "exec") or ast.parse("while 0: 0")))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    variables = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {getattr(node, "module", name.name) for node in imports for name in node.names}
+    aliases = {name.asname or name.name for node in imports for name in node.names}
+    known = {entry} | aliases | variables
+    known |= {str(getattr(node, "name", getattr(node, "arg", ""))) for node in nodes}
+    members = [node for node in nodes if isinstance(node, ast.Attribute)]
+    of_values = [node.attr for node in members if getattr(node.value, "id", "") not in aliases]
+    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    # Which object a call returns is not known, but for None and the like, and for types.
+    compared = [node for node in nodes if isinstance(node, ast.Compare)]
+    same = [node for node in compared if {ast.Is, ast.IsNot} & {*map(type, node.ops)}]
+    return (
+        modules <= PLAIN
+        and {node.id for node in names} - known <= BUILTINS
+        and METHODS.issuperset(of_values)
+        and variables.isdisjoint(getattr(node, "id", "") for node in functions)
+        and not any(isinstance(node, LASTING) for node in nodes)
+        and all(sum(map(_is_made, (node.left, *node.comparators))) <= 1 for node in same)
+        and all(isinstance(node, ast.Name | ast.Attribute) for node in functions)
+    )
+
+
+def _is_made(node: ast.expr) -> bool:
+    """Tell whether an object is neither a constant nor Python's own."""
+    return not isinstance(node, ast.Constant) and getattr(node, "id", "") not in BUILTINS
 
 
 def called(text: str) -> tuple[str, ...]:

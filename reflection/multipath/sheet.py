@@ -177,7 +177,7 @@ def _tables(seen: Seen, kept: Draft | None) -> list[parts.Table]:
             None if one.cited is None else f"[{one.cited}]",
             one.sentence,
             one.advice,
-            one.author,
+            parts.claimed(one.author),
         )
         for draft in ordered
         for one in draft.critiques or ()

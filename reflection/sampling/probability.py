@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from reflection.request import Record
+from reflection.request import MOST_MEMBERS, Record
 from reflection.sampling.rules import Share, Stopping
 
 MOST_KNOTS = 50
@@ -62,7 +62,7 @@ class Measured(Record):
     ece_floor: float
     brier: float
     brier_raw: float
-    targets: dict[str, Target]
+    targets: dict[str, Target] = Field(max_length=MOST_MEMBERS)
 
 
 class Provenance(Record):

@@ -152,7 +152,8 @@ def _flags(
     short = f"cut short: only {votes} of at least {least} readable answers"
     few = short if votes < least else f"only {tally_words(votes, 'vote')}"
     nothing = "no answer could be read" if "unreadable" in _lost(seen) else "no reply came"
-    people = [made.author for made in decisions if made.author and made.vote is not None]
+    voters = (made.author for made in decisions if made.vote is not None)
+    people = [name for name in map(parts.claimed, voters) if name]
     given = f"{len(people)} of {votes} ({', '.join(dict.fromkeys(people))})"
     return parts.said(
         not votes and not replaced and nothing,
@@ -210,7 +211,7 @@ def _decisions(decisions: Sequence[Decision], earlier: int) -> parts.Table:
 
 
 def _by(made: Decision | Response) -> str:
-    return f"by {made.author}" if made.author else ""
+    return f"by {parts.claimed(made.author)}" if made.author else ""
 
 
 def _outcome(made: Decision) -> str:

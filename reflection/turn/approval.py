@@ -8,9 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from hashlib import blake2b
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints
+from pydantic_core import from_json, to_json
 
 from reflection.request import Frozen, Record, Request
 
@@ -49,13 +51,37 @@ class Approval(Record):
     at: datetime | None = None
 
 
+class Question(Record):
+    """A call that waits for a person, and `doubts`; a word on it repeats `run_id` and `digest`."""
+
+    call: int
+    run_id: str
+    digest: str
+    doubts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, run_id: str, call: int, tool: str, schema: object, arguments: object, *doubts: str
+    ) -> Self:
+        """Ask about a call. The digest is of all that a word on it is about."""
+        # As it reads once it was in a history.
+        asked = from_json(to_json([run_id, call, tool, schema, arguments], inf_nan_mode="null"))
+        digest = blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return cls(call=call, run_id=run_id, digest=digest, doubts=doubts)
+
+
 class Permission(Request):
-    """A person's word on a call that waits for it: its number, from 1, as the turn shows it."""
+    """A person's word on a call that waits for it: its number, from 1, as the turn shows it.
+
+    `run_id` and `digest` are those of the `Question`. Whoever denies may leave them out.
+    """
 
     call: int = Field(ge=1)
     allow: bool
     why: str = Field("", max_length=4_000)
     author: str | None = Field(None, min_length=1, max_length=200)
+    run_id: str | None = Field(None, max_length=200)
+    digest: str | None = Field(None, max_length=200)
 
 
 def approve(

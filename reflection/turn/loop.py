@@ -16,13 +16,15 @@ from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import SUMMARY_BYTES, ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
-from reflection.turn.tools import MOST_CALLS, Tool, ToolCalls, cut_middle
+from reflection.turn.tools import Tool, ToolCalls, cut_middle
 
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
 # Earlier messages over this size are summarized first, but for the newest that fit into half of it.
 EARLIER_TOKENS = 33_000
 NOTHING = "(nothing)"
+# Replies in a row that can't be used: the model was told what was wrong with the first one.
+MOST_UNUSABLE = 2
 
 
 @dataclass
@@ -31,11 +33,14 @@ class Turn(RunState[Decision]):
 
     `native` is False for a model without tool calling. `words` are the last that it wrote, and
     `confidence` is what its last reply stated. `reported` are the tokens that the provider says its
-    last call read. `fed_back` is the reflection for the next step.
+    last call read. `fed_back` is the reflection for the next step. `unusable` counts the replies in
+    a row that can't be used, the last one for its `fault`. `unread` tells the model which calls of
+    its last reply were left out.
     """
 
     request: ToolTurnRequest
     started: datetime = field(kw_only=True)
+    run_id: str = ""
     native: bool = True
     thinking: Thinking | None = None
     reflections: list[ReflectionResult] = field(default_factory=list)
@@ -49,11 +54,14 @@ class Turn(RunState[Decision]):
     reported: int = 0
     summarized: int = 0
     replied_by: str | None = None
+    unusable: int = 0
+    fault: str = ""
+    unread: str = ""
 
     def __post_init__(self) -> None:
         request = self.request
         self.turn_budget = TurnBudget(request, self.started)
-        self.calls = ToolCalls(self.turn_budget, request.approve)
+        self.calls = ToolCalls(self.turn_budget, self.run_id, request.approve)
         self.summary = request.summary
         self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
         asked = user_message(request.message, request.context)
@@ -121,6 +129,8 @@ class Turn(RunState[Decision]):
         # The results go into the messages in the order in which the calls were asked for.
         asked = self.messages[-1].calls
         self.messages += [conversation.told(self.calls.told(call.index)) for call in asked]
+        if asked and self.unread:
+            self.messages.append(Message(role="tool", content=self.unread))
         because = self._why_reflect()
         if because is not None:
             return "reflect", because
@@ -136,13 +146,21 @@ class Turn(RunState[Decision]):
             over = f"the messages take about {shown:,} tokens, over the limit of {most:,}"
             return "compact" if self._split()[0] else "max_context_tokens", over
         self.turn_budget.claim("steps")
-        return "ask", f"step {self.steps} of {self.turn_budget.most('steps')}"
+        because = f": {self._unused}" if self.unusable else ""
+        return "ask", f"step {self.steps} of {self.turn_budget.most('steps')}{because}"
+
+    @property
+    def _unused(self) -> str:
+        replies = "two replies in a row" if self.unusable >= MOST_UNUSABLE else "the last reply"
+        return f"{replies} can't be used: {self.fault}"
 
     def _ending(self, at: datetime) -> tuple[StopReason, str] | None:
         budget = self.turn_budget
         asked = [call for call in self.calls.made if call.step == self.steps]
         if self.answer is not None:
             return "answered", "the model answered"
+        if self.unusable >= MOST_UNUSABLE:
+            return "generation_failed", self._unused
         if not budget.left("tool_calls") and {call.status for call in asked} == {"not_run"}:
             used = tally_words(budget.most("tool_calls"), "tool call")
             return "max_tool_calls", f"all of {used} are used, and the model asked for more"
@@ -155,7 +173,7 @@ class Turn(RunState[Decision]):
 
     def _why_reflect(self) -> str | None:
         reflected = self.reflections[-1].step if self.reflections else 0
-        if self.thinking is None or reflected == self.steps:
+        if self.thinking is None or reflected == self.steps or self.unusable >= MOST_UNUSABLE:
             return None
         low = self.confidence is not None and self.confidence < LOW_CONFIDENCE
         if self.answer is not None and not low:
@@ -175,13 +193,17 @@ class Turn(RunState[Decision]):
         if self.request.reflect_on_uncertainty:
             text, self.confidence = conversation.stated_confidence(text)
         calls = () if reply.error else self.calls.read(reply.calls, self.steps)
-        if len(reply.calls) > MOST_CALLS:
-            self.warn(f"one reply asked for {len(reply.calls):,} calls; {MOST_CALLS} were read")
+        read, said, self.unread = len(calls), len(reply.calls) + reply.calls_left_out, ""
+        if said > read and not reply.error:
+            self.warn(f"one reply asked for {said:,} calls; {read} were read")
+            self.unread = conversation.LEFT_OUT.format(asked=said, read=read)
         self.words = text or self.words
         content = text if calls else text or reply.text or NOTHING
         self.messages.append(Message(role="assistant", content=content, calls=calls))
         error = reply.error or ("" if calls or text else "there is nothing in it")
+        self.unusable, self.fault = self.unusable + 1 if error else 0, error
         if error:
+            self.warn(f"reply {self.steps} can't be used: {error}")
             self.messages.append(Message(role="tool", content=AGAIN.format(error=error).strip()))
         elif not calls:
             self.answer, self.forced = text, self.must_answer
@@ -313,6 +335,7 @@ class Turn(RunState[Decision]):
             step=step,
             in_flight=in_flight,
             asking=tuple(call.index + 1 for call in self.calls.with_status("asking")),
+            questions=self.calls.questions,
             review_until=review_until,
             stop_reason=self.last.stop_reason if self.last else None,
         )

@@ -5,6 +5,8 @@ from typing import Literal
 
 from reflection.request import Record, Result
 from reflection.run import Usage
+from reflection.text import revealed
+from reflection.turn.approval import Question
 from reflection.turn.budget import BudgetSnapshot, Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.tools import ToolCall
@@ -19,6 +21,7 @@ StopReason = Literal[
     "generation_failed",
     "finished_by_person",
 ]
+UNSEEN = "characters that can't be seen, or look like others, are shown as escapes"
 Next = Literal["ask", "call_tools", "reflect", "compact"]
 
 
@@ -63,20 +66,31 @@ class Standing(Record):
 class Progress(Standing):
     """Where a turn stands: what `progress` returns while it runs and after.
 
-    `asking` are the numbers, from 1, of the calls that wait for a person, until `review_until`.
+    `asking` are the numbers, from 1, of the calls that wait for a person, until `review_until`, and
+    `questions` what a word on each has to name.
     """
 
     step: str
     in_flight: int
     asking: tuple[int, ...] = ()
+    questions: tuple[Question, ...] = ()
     review_until: datetime | None = None
     stop_reason: StopReason | None = None
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What a person is asked to allow: each call in full, after its number."""
+        """What a person is asked to allow: each call in full, after its number, and its doubts."""
         asking = [call for call in self.calls if call.index + 1 in self.asking]
-        return tuple(f"call {call.index + 1}: {call.words}" for call in asking)
+        lines = [f"call {call.index + 1}: {revealed(call.words)}" for call in asking]
+        return (*lines, *self.doubts)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks for a second look at the calls that a person is asked to allow."""
+        found = [(one.call, doubt) for one in self.questions for doubt in one.doubts]
+        asking = (call for call in self.calls if call.index + 1 in self.asking)
+        found += [(call.index + 1, UNSEEN) for call in asking if revealed(call.words) != call.words]
+        return tuple(f"attention, call {number}: {doubt}" for number, doubt in sorted(found))
 
 
 class ToolTurnResult(Standing, Result):

@@ -16,6 +16,8 @@ from reflection import sheet as parts
 from reflection.request import (
     FRAMING_BYTES,
     MESSAGE_BYTES,
+    MOST_LISTED,
+    MOST_MEMBERS,
     ROLE_BYTES,
     EarlierMessage,
     MessageText,
@@ -84,10 +86,10 @@ class Carried(Record):
     `answers` are the last ones, by the ids of their messages.
     """
 
-    answers: dict[str, SessionAnswer] = Field(default_factory=dict)
+    answers: dict[str, SessionAnswer] = Field(default_factory=dict, max_length=MOST_MEMBERS)
     usage: Usage = Usage()
     failed: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
 
     @model_validator(mode="after")
     def _small(self) -> Self:
@@ -328,7 +330,8 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
     """Build the sheet of a session, open or ended; the texts are in the results of its turns."""
     turns, doing = tally_words(seen.turns, "turn"), "it waits for a message"
     if isinstance(seen, SessionResult):
-        doing = seen.stop_explanation
+        ended = seen.stop_explanation
+        doing = parts.signed(ended, ended.removeprefix("finished by "))
     elif seen.turn is not None:
         doing = f"turn {seen.turn:,} is under way"
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"

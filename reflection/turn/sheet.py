@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from reflection import sheet as parts
+from reflection.text import revealed
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.result import Decision, Progress, ToolTurnResult
 
 Seen = Progress | ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
+MOST_WORDS = 2_000
 FORCED = "the answer was forced: no step or tool call was left"
 TONES: dict[str, parts.Tone] = {"ok": "good", "denied": "warning", "asking": "running"}
 
@@ -37,10 +39,13 @@ def sheet(
         flags=parts.said(
             seen.stop_reason and seen.answer is None and UNANSWERED,
             getattr(seen, "forced", False) and FORCED,
+            *getattr(seen, "doubts", ()),
         ),
         tables=[_calls(seen), _reflections(seen)],
         texts=tuple(
-            parts.Text(title=f"call {call.index + 1}", content=call.content, note=call.words)
+            parts.Text(
+                title=f"call {call.index + 1}", content=call.content, note=revealed(call.words)
+            )
             for call in seen.calls
             if call.content
         ),
@@ -75,9 +80,9 @@ def _calls(seen: Seen) -> parts.Table:
         (
             call.index + 1,
             call.step,
-            call.words,
+            revealed(call.words[:MOST_WORDS]),
             call.status if call.record_of is None else f"as call {call.record_of + 1}",
-            call.approval.author if call.approval else None,
+            parts.claimed(call.approval.author) if call.approval else None,
             call.seconds,
         )
         for call in seen.calls
@@ -108,7 +113,10 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
         if made.next == "call_tools":
             calls = [call for call in seen.calls if call.step == step]
             ends = ["ok" if one.status == "ok" else f"{one.status}, {one.content}" for one in calls]
-            below = [f"{call.words}: {end}" for call, end in zip(calls, ends, strict=True)]
+            said = [one.approval.author if one.approval else None for one in calls]
+            ends = list(map(parts.signed, ends, said))
+            words = [revealed(call.words[:MOST_WORDS]) for call in calls]
+            below = [f"{one}: {end}" for one, end in zip(words, ends, strict=True)]
         elif made.next == "reflect":
             below = [one.reflection for one in seen.reflections if one.step == step]
         tone: parts.Tone = "running" if made.stop else "plain"

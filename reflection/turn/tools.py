@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from reflection.request import Record, short_name, unambiguous_json
 from reflection.text import cut_encoded, cut_with_note, encoded_size
-from reflection.turn.approval import Action, Approval, Permission, ToolRule, approve, canonical
+from reflection.turn.approval import Approval, Permission, Question, ToolRule, approve, canonical
 from reflection.turn.budget import LEAST_TOOL_SECONDS, TOOL_SECONDS, TurnBudget
 
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -21,7 +21,7 @@ ARGUMENT_BYTES = 32_000
 RESULT_BYTES = 32_000
 ERROR_BYTES = 400
 # More calls in one reply are no honest reply, and each of them would have to be answered.
-MOST_CALLS = 64
+MOST_CALLS, CALLS_BYTES = 64, 200_000
 LEFT_OUT = "\n\n[{bytes:,} bytes left out here: the result was too long]\n\n"
 
 CallStatus = Literal[
@@ -30,6 +30,7 @@ CallStatus = Literal[
 ERRORS: frozenset[CallStatus] = frozenset({"error", "timeout", "unknown", "invalid"})
 """Errors of tools, which ask for a reflection. What a rule, a person or the budget keeps from
 running is none."""
+MAY_BE_DONE = "it may already have happened"
 RAN: frozenset[CallStatus] = frozenset({"ok", "error", "timeout"})
 
 
@@ -105,15 +106,19 @@ class ToolCalls:
     """The calls of a turn, by index, and what they may use.
 
     `rules` are the worker's, `tighter` the request's. `errors` are tool errors that no reflection
-    has cleared.
+    has cleared. `doubts` are about all calls, or about the one with this index, and `unclear` are
+    the indices of those of which the worker told no outcome.
     """
 
     budget: TurnBudget
+    run_id: str = ""
     tighter: tuple[ToolRule, ...] = ()
     tools: dict[str, Tool] = field(default_factory=dict)
     rules: tuple[ToolRule, ...] = ()
     made: list[ToolCall] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    doubts: dict[int | None, str] = field(default_factory=dict)
+    unclear: set[int] = field(default_factory=set)
 
     def read(self, asked: Sequence[AskedCall], step: int) -> tuple[ToolCall, ...]:
         """Add the calls of one reply, with their arguments read; an id that is none is made."""
@@ -207,19 +212,47 @@ class ToolCalls:
             return self.finish(index, "denied", held.why)
         return self._set(index, status="asking" if held.action == "ask" else "waiting")
 
+    def ask_again(self, index: int, why: str, tool: Tool | None) -> ToolCall:
+        """Ask a person about a call that the worker did not make, with the tool as it is now."""
+        self.tools |= {tool.name: tool} if tool else {}
+        self.doubts[index] = why
+        return self._set(index, status="asking")
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What people are asked now."""
+        return tuple(self._question(call) for call in self.with_status("asking"))
+
+    def _question(self, call: ToolCall) -> Question:
+        schema, number = self.tools[call.tool].parameters, call.index + 1
+        doubts = [self.doubts[about] for about in (None, call.index) if about in self.doubts]
+        for one in self.made[: call.index]:
+            unclear = one.status == "timeout" or one.index in self.unclear
+            if one.tool == call.tool and unclear:
+                same = "the same" if one.given == call.given else "one of the same tool"
+                doubts.append(f"call {one.index + 1}, {same}, has no known outcome: {MAY_BE_DONE}")
+        return Question.of(self.run_id, number, call.tool, schema, call.given, *doubts)
+
     def refuses(self, given: Permission) -> str | None:
         """Explain why a person's word on a call is refused; None if it is taken."""
-        numbers = [call.index + 1 for call in self.with_status("asking")]
-        if given.call in numbers:
-            return None
-        listed = ", ".join(map(str, numbers)) or "none"
-        return f"call {given.call} is not waiting for anyone; waiting: {listed}"
+        asked = {question.call: question for question in self.questions}
+        question, said = asked.get(given.call), None
+        if question is None:
+            listed = ", ".join(map(str, asked)) or "none"
+            said = f"is not waiting for anyone; waiting: {listed}"
+        elif given.allow and None in {given.run_id, given.digest}:
+            said = "is allowed with the run_id and the digest of its question in `progress`,"
+            said += " which `mull review` sends: upgrade a client that does not"
+        elif given.run_id not in {None, question.run_id}:
+            said = f"was shown in another run, {given.run_id}: look at it again"
+        elif given.digest not in {None, question.digest}:
+            said = "is not the one that was shown: look at it again"
+        return said and f"call {given.call} {said}"
 
     def permit(self, given: Permission, author: str | None, at: datetime) -> ToolCall:
         """Take a person's word on a call that asks; without an author nobody came in time."""
         why = ": ".join(part for part in (author and f"by {author}", given.why) if part)
-        action: Action = "allow" if given.allow else "deny"
-        said = Approval(action=action, why=why, author=author, at=at)
+        said = Approval(action="allow" if given.allow else "deny", why=why, author=author, at=at)
         call = self._set(given.call - 1, approval=said, status="waiting")
         return call if given.allow else self.finish(call.index, "denied", why)
 

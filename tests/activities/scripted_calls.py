@@ -25,7 +25,7 @@ def call(**changes: Any) -> ModelCall:
         "temperature": 0.7,
         "seed": 7,
         "max_output_tokens": 64,
-        "timeout_seconds": 5.0,
+        "timeout_seconds": 60.0,
     }
     return ModelCall(**plain | changes)
 

@@ -1,17 +1,15 @@
 """How many programs a worker takes at the same time."""
 
 import asyncio
-import uuid
 from contextlib import AsyncExitStack
-from datetime import timedelta
 
-from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import Worker
 
 import worker
-from activities.sandbox.port import TASK_QUEUE, Output, Program, Result, SandboxActivities
+from activities.sandbox.port import TASK_QUEUE, Output, Program, Result
 from reflection.multipath.request import Limits
+from tests import callers
+from tests.patience import PATIENCE
 
 NOTHING = Output(head="", tail="", size=0)
 PROGRAMS = 6
@@ -40,38 +38,18 @@ class CountingSandbox:
         )  # fmt: skip
 
 
-@workflow.defn(sandboxed=False)
-class ProgramsWorkflow:
-    @workflow.run
-    async def run(self) -> None:
-        program = Program(code="print(1)", limits=Limits())
-        calls = [
-            workflow.execute_activity_method(
-                SandboxActivities.run_code,
-                program,
-                task_queue=TASK_QUEUE,
-                start_to_close_timeout=timedelta(seconds=30),
-            )
-            for _ in range(PROGRAMS)
-        ]
-        await asyncio.gather(*calls)
-
-
 async def test_no_more_programs_than_the_sandbox_has_room_for(client: Client) -> None:
     """All of them end, two at a time: what the worker can't take waits in the queue.
 
     While every core is busy it takes one at a time, so a busy machine gets several tries.
     """
-    sandbox, queue = CountingSandbox(), f"programs-{uuid.uuid4().hex}"
+    sandbox, program = CountingSandbox(), Program(code="print(1)", limits=Limits())
     async with AsyncExitStack() as stack:
         for each in worker.build(client, ["code"], sandbox=sandbox):
             await stack.enter_async_context(each)
-        await stack.enter_async_context(
-            Worker(client, task_queue=queue, workflows=[ProgramsWorkflow])
-        )
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(PATIENCE):
             while sandbox.most < 2:
                 sandbox.ended = 0
-                await client.execute_workflow(ProgramsWorkflow.run, id=queue, task_queue=queue)
+                await callers.call(client, "run_code", TASK_QUEUE, program, Result, PROGRAMS)
 
     assert (sandbox.ended, sandbox.most) == (PROGRAMS, 2)

@@ -23,7 +23,7 @@ FRAMING = Framing.model_validate(
         "options": {"top_p": 0.9, "top_k": 40, "min_p": 0.1, "stop": ["END"]},
     }
 )
-BOUNDS: dict[str, Any] = {"model": None, "max_output_tokens": 64, "timeout_seconds": 5.0}
+BOUNDS: dict[str, Any] = {"model": None, "max_output_tokens": 64, "timeout_seconds": 60.0}
 WRITING = {**BOUNDS, "index": 0, "query": "Why?", "framing": FRAMING}
 JUDGING = {"sources": (), "format": None, "criteria": PRESETS["general"], "threshold": 0.7}
 SAMPLE = SampleTask(

@@ -11,6 +11,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from connection import ConfigurationError, heartbeating, silence
+from tests.activities.test_pace import virtually
 from workflows.calls import work_times
 
 
@@ -61,7 +62,7 @@ def test_a_silence_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize(("seconds", "beats"), [(0.2, 0), (0.8, 2)])
-async def test_a_short_call_costs_no_heartbeat(seconds: float, beats: int) -> None:
+def test_a_short_call_costs_no_heartbeat(seconds: float, beats: int) -> None:
     """The first one comes after half of the silence that is allowed."""
     environment, seen = ActivityEnvironment(), list[Any]()
     environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=1))
@@ -72,6 +73,6 @@ async def test_a_short_call_costs_no_heartbeat(seconds: float, beats: int) -> No
             tell(1, 2)
             await asyncio.sleep(seconds)
 
-    await environment.run(work)
+    virtually(environment.run(work))
 
     assert seen == [(1, 2)] * beats

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from activities.language_model.port import ModelError, ModelReply, TransientModelError
+from activities.language_model.port import (
+    ModelError,
+    ModelReply,
+    SampleError,
+    TransientModelError,
+)
 from reflection.turn.tools import Tool
 from tests.activities.scripted_calls import KEY, NAME, Build, ask, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
@@ -152,9 +157,6 @@ BROKEN = {
     "nothing at all": Scripted(events=[b""]),
     "no JSON": Scripted(events=[b"{broken"]),
     "an error": Scripted(events=[{"choices": [{"delta": {"content": "The"}}]}, ERROR]),
-    "a long line": Scripted(events=[b'{"a": "' + b"x" * 2**21 + b'"}']),
-    "brackets": Scripted(events=[b"[" * 200_000]),
-    "more than a reply": events(*[{"content": "x" * 500_000}] * 3),
     "a reset": Scripted(reset=True),
 }
 
@@ -164,6 +166,24 @@ async def test_a_broken_stream_is_no_reply(build: Build, reply: Scripted) -> Non
     """A part of an answer never counts as one: it is asked for again."""
     with pytest.raises(TransientModelError):
         await streamed(build, reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        events(*[{"content": "x" * 500_000}] * 3),
+        events({"tool_calls": [function("read", '{"path": "a"}', id="c")] * 20_000}),
+        Scripted(events=[b'{"a": "' + b"x" * 2**21 + b'"}']),
+        Scripted(events=[b"[" * 200_000]),
+    ],
+    ids=["text", "calls in one event", "a long line", "brackets"],
+)
+async def test_more_than_a_reply_is_lost(build: Build, reply: Scripted) -> None:
+    """It was paid for, and another one would be as large: it is not asked for again."""
+    with pytest.raises(SampleError, match="more than a reply can be") as raised:
+        await streamed(build, reply)
+
+    assert raised.value.kind == "TooLarge"
 
 
 LOST = [

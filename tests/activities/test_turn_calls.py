@@ -1,7 +1,6 @@
 """The model calls of a turn, through LiteLLM's adapter, against a scripted server."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,15 +10,15 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.language_model.layers import ObservedModel
-from activities.language_model.port import ASKED_AGAIN, Abilities, Endpoint
-from activities.turn import CALLS_BYTES, ModelTask, PromptTask, StepTask, TurnActivities
+from activities.language_model.port import Abilities, Endpoint
+from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
 from reflection.request import SamplingOptions
 from reflection.turn import midturn
 from reflection.turn.budget import thinking
 from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.loop import Turn
 from reflection.turn.request import ToolTurnRequest
-from reflection.turn.tools import ARGUMENT_BYTES, Tool, ToolCall
+from reflection.turn.tools import ARGUMENT_BYTES, MOST_CALLS, Tool, ToolCall, read_arguments
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
@@ -35,7 +34,7 @@ BOUNDS: dict[str, Any] = {
     "step": 1,
     "model": None,
     "max_output_tokens": 64,
-    "timeout_seconds": 5.0,
+    "timeout_seconds": 60.0,
 }
 
 
@@ -172,22 +171,94 @@ async def test_a_text_beside_the_calls_is_kept(build: Build) -> None:
     assert (said.text, asked(said)) == ("I look.", [("read", "{}")])
 
 
-async def test_more_calls_than_history_can_hold_are_an_error(build: Build) -> None:
-    """The model is told, and nothing runs."""
-    said, _ = await replied(build, calling(*[("read", "x" * ARGUMENT_BYTES)] * 7))
+SHORT, WIDE = ("read", '{"path": "a"}'), ("read", "x" * ARGUMENT_BYTES)
+MANY = {
+    "side by side": (calling(*[SHORT] * 7_000), 7_000 - MOST_CALLS, False),
+    "in a stream": (calling(*[SHORT] * 7_000), 7_000 - MOST_CALLS, True),
+    "with nothing in them": (calling(*[{"function": {"name": "read"}}] * 10_000), 9_936, False),
+    "a few too many": (calling(*[SHORT] * (MOST_CALLS + 1)), 1, False),
+    "a few too many in a stream": (calling(*[SHORT] * (MOST_CALLS + 1)), 1, True),
+    "wide ones": (calling(*[WIDE] * 7), 1, False),
+}
 
-    assert said.calls == ()
-    assert said.error == f"the tool calls in it take over {CALLS_BYTES:,} bytes"
+
+@pytest.mark.parametrize(("reply", "left_out", "stream"), MANY.values(), ids=MANY)
+async def test_calls_that_are_too_many_are_left_out(
+    build: Build, reply: Scripted, left_out: int, stream: bool
+) -> None:
+    """Those before them are kept, after one request, and it is said how many there were."""
+    said, _ = await replied(build, reply, stream=stream)
+
+    assert reply.choices is not None
+    asked_for = len(reply.choices[0]["message"]["tool_calls"])
+    assert (said.error, said.calls_left_out) == (None, left_out)
+    assert len(said.calls) == asked_for - left_out
+
+
+async def test_too_many_calls_in_an_object_are_left_out_too(build: Build) -> None:
+    """A model without tool calling may ask for as many."""
+    text = json.dumps({"calls": [{"name": "read", "arguments": {}}] * 9_000, "answer": ""})
+
+    said, _ = await replied(build, text, native=False)
+
+    assert (len(said.calls), said.calls_left_out) == (MOST_CALLS, 9_000 - MOST_CALLS)
+
+
+async def test_other_providers_calls_are_left_out_alike(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude writes them among the parts of its text."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1")
+    parts = [{"type": "tool_use", "id": f"c{at}", "name": "read", "input": {}} for at in range(999)]
+    text = {"type": "text", "text": "I look."}
+    known = {"id": "m", "type": "message", "role": "assistant", "model": "claude"}
+    ends = {"stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    body = json.dumps(known | ends | {"content": [text, *parts]}).encode()
+    with ScriptedEndpoint([Scripted(body=body)]) as server:
+        monkeypatch.setenv("ANTHROPIC_API_BASE", server.url.removesuffix("/v1"))
+        model: Any = build("anthropic/claude-sonnet-4-5")
+        made = TurnActivities(model, model.abilities)
+        said = await ActivityEnvironment().run(made.ask_step, step(seed=None))
+
+    assert (said.text, len(said.calls), said.calls_left_out) == ("I look.", 64, 999 - 64)
+
+
+def nested(depth: int, text: str = "") -> Any:
+    """Arguments that nest so deeply, as an object or, with a text, as the JSON in it."""
+    deep = '{"a":' * depth + "1" + ("" if "broken" in text else "}" * depth)
+    body = calling(SHORT, ("read", "DEEP"), SHORT).payload("m").decode()
+    return Scripted(body=body.replace('"DEEP"', json.dumps(deep) if text else deep).encode())
+
+
+@pytest.mark.parametrize("text", ["", "as a text", "as a broken text"])
+@pytest.mark.parametrize("depth", [150, 900, 5_000, 20_000])
+async def test_arguments_that_nest_too_deeply_cost_their_call_alone(
+    build: Build, depth: int, text: str
+) -> None:
+    """The calls beside it are read, and it is one that can't be used."""
+    said, _ = await replied(build, nested(depth, text))
+
+    read = [read_arguments(call.arguments) for call in said.calls]
+    assert [isinstance(one, dict) for one in read] == [True, False, True]
+    assert (said.error, said.calls_left_out) == (None, 0)
+
+
+async def test_a_reply_too_large_to_be_read_is_lost_at_once(build: Build) -> None:
+    """It was paid for: the step has an error, and is not tried again."""
+    said, _ = await replied(build, calling(*[WIDE] * 40))
+
+    assert said.error is not None
+    assert said.error.startswith("TooLarge: ")
+    assert said.error.endswith("answered 200 with more than a reply can be")
 
 
 async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:
-    """Without tools a text counts, and calls alone are asked for again, as ever."""
+    """Without tools a text counts, and calls alone are an error, after one request."""
     said, sent = await replied(build, calling(("read", "{}"), text="b"), tools=())
 
     assert (said.text, said.calls, "tools" in sent) == ("b", (), False)
-    with pytest.raises(ApplicationError) as raised:
-        await replied(build, calling(("read", "{}")), tools=())
-    assert raised.value.type in ASKED_AGAIN
+    alone, _ = await replied(build, calling(("read", "{}")), tools=())
+    assert (alone.calls, str(alone.error).partition(":")[0]) == ((), "BrokenToolCall")
 
 
 LOST = [
@@ -210,26 +281,33 @@ LOST = [
 async def test_a_lost_reply_is_an_error_to_go_on_with(
     build: Build, reply: Scripted, error: str
 ) -> None:
-    """It has no text, and its cost is known."""
+    """It has no text but that of a refusal, and its cost is known."""
     said, _ = await replied(build, reply)
 
-    assert (said.text, said.error, said.spending is not None) == ("", error, True)
+    text = reply.refusal or ""
+    assert (said.text, said.error, said.spending is not None) == (text, error, True)
 
 
-async def test_an_empty_reply_is_asked_for_again_and_then_an_error(build: Build) -> None:
-    """The third attempt ends it."""
-    environment = ActivityEnvironment()
-    with ScriptedEndpoint([Scripted(text=None)] * 2) as server:
-        made = activities(build, server).ask_step
-        with pytest.raises(ApplicationError) as raised:
-            await environment.run(made, step())
-        environment.info = replace(environment.info, attempt=3, heartbeat_details=[0, 0, 2])
-        said = await environment.run(made, step())
+async def test_what_a_model_refuses_with_is_content(
+    build: Build, spans: InMemorySpanExporter
+) -> None:
+    """It is in the result alone: no span says it."""
+    with ScriptedEndpoint([Scripted(text=None, refusal="I can't tell of quokkas")]) as server:
+        model: Any = build(NAME, redirect(server))
+        made = TurnActivities(ObservedModel(model, NAME), model.abilities).ask_step
+        said = await ActivityEnvironment().run(made, step())
 
-    assert raised.value.type == "EmptyReply"
+    assert said.text == "I can't tell of quokkas"
+    assert "quokkas" not in "".join(span.to_json() for span in spans.get_finished_spans())
+
+
+async def test_an_empty_reply_is_an_error_at_once(build: Build) -> None:
+    """The turn asks again, once: what is below it does not."""
+    said, _ = await replied(build, Scripted(text=None))
+
     assert said.error is not None
     assert said.error.startswith("EmptyReply: ")
-    assert said.attempts == 3
+    assert said.attempts == 1
 
 
 async def test_a_reply_that_was_cut_off_is_kept(build: Build) -> None:

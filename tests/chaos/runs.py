@@ -13,7 +13,8 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.loops import LOOPS
@@ -39,7 +40,7 @@ VOLATILE = {
 TEST = "test\n```python\nassert truncate_number(1.25) == 0.25\n```"
 TRIED = "[answer]\n```python\ndef truncate_number(number):\n    return {}\n```"
 LESSON = "I rounded down. Next time I subtract."
-CALL_SECONDS = 5.0
+CALL_SECONDS = 10.0
 BOUND: dict[str, Any] = {"call_timeout_seconds": CALL_SECONDS}
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ask": (
@@ -160,13 +161,20 @@ async def persistent(call: Callable[[], Awaitable[Value]]) -> Value:
         await asyncio.sleep(0.3)
 
 
-async def made(client: Client, kind: str, name: str) -> Any:
-    """Make one run to its end, whatever that is, and return what must be the same of it."""
-    workflow, request = REQUESTS[kind]
+async def made(
+    client: Client, kind: str, name: str, asked: tuple[str, dict[str, Any]] | None = None
+) -> Any:
+    """Make one run to its end, whatever that is, and return what must be the same of it.
+
+    It is of its kind of REQUESTS, or another workflow and request. A start whose reply was lost
+    begins no second run.
+    """
+    workflow, request = asked or REQUESTS[kind]
     known: dict[str, Any] = {
         "id": name,
         "task_queue": TASK_QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
     }
     answers: list[Any] = []
     if kind == "session":
@@ -178,7 +186,10 @@ async def made(client: Client, kind: str, name: str) -> Any:
         kind_of = next(loop.request for loop in LOOPS if loop.workflow == workflow)
         # As the command line starts it.
         known["task_timeout"] = kind_of.model_validate(request).task_timeout()
-        handle = await persistent(lambda: client.start_workflow(workflow, request, **known))
+        try:
+            handle = await persistent(lambda: client.start_workflow(workflow, request, **known))
+        except WorkflowAlreadyStartedError:
+            handle = client.get_workflow_handle(name)
     try:
         result = await persistent(handle.result)
     except WorkflowFailureError as error:

@@ -20,6 +20,7 @@ from commands.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
 from tests import forks
 from tests.chaos.runs import made, replied
+from tests.patience import PATIENCE, SILENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 LOST_SECONDS = 900
@@ -116,9 +117,11 @@ class Stage:
                 [*server_command(self.place), f"--metrics-port={self.metrics}"],
                 stdout=log,
                 stderr=log,
+                # Ctrl-C is for who started this.
+                start_new_session=True,
             )
         os.environ["TEMPORAL_ADDRESS"] = self.place.address
-        while self._server.poll() is None:
+        while self.server_runs():
             with suppress(NoServerError):
                 self.client = await connect(quiet=True)
                 return
@@ -132,6 +135,10 @@ class Stage:
                 found[kind] += int(count)
             return found
 
+    def server_runs(self) -> bool:
+        """Tell whether the server has not ended."""
+        return self._server.poll() is None
+
     def kill_server(self) -> None:
         """End the server as the kernel does where there is no memory left."""
         self._server.kill()
@@ -143,6 +150,7 @@ class Stage:
         file.write_text(program)
         known = {
             **os.environ,
+            "MULL_HEARTBEAT_SECONDS": SILENCE,
             "MULL_MODEL": "openai/scripted",
             "OPENAI_API_BASE": self.endpoint.url,
             "OPENAI_API_KEY": "scripted",
@@ -167,7 +175,7 @@ class Stage:
         while self.workers:
             worker = self.workers.pop()
             worker.kill()
-            worker.join(10)
+            worker.join(PATIENCE)
 
     async def runs(self, kinds: Iterable[str], names: str, at_once: int = 12) -> list[Any]:
         """Make runs, so many at a time, and return what must be the same of each."""

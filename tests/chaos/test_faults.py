@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from bench import chaos
 from tests.chaos.runs import REQUESTS, replied
 from tests.chaos.stage import Stage
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Scripted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,7 +46,7 @@ async def disturbed(stage: Stage, fault: str, after: float = 2.0, seconds: float
     runs = asyncio.create_task(stage.runs(REQUESTS, fault))
     await asyncio.sleep(after)
     await chaos.FAULTS[fault](stage, random.Random(7), seconds)
-    return dict(zip(REQUESTS, await asyncio.wait_for(runs, 120), strict=True))
+    return dict(zip(REQUESTS, await asyncio.wait_for(runs, PATIENCE), strict=True))
 
 
 async def test_a_worker_killed_also_while_it_recovers(stage: Stage, undisturbed: Ended) -> None:
@@ -68,7 +69,7 @@ async def test_a_wrong_version(stage: Stage, undisturbed: Ended) -> None:
     stage.reply = lambda _: Scripted("late", delay=100)
     runs = asyncio.create_task(stage.runs(REQUESTS, "version"))
     names = [f"version-{kind}-{[*REQUESTS].index(kind)}" for kind in ("ask", "turn")]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         # A history has no failure of a task that a killed worker had begun.
         for name in names:
             while not await waits_for_a_model(stage.client, name):
@@ -79,7 +80,7 @@ async def test_a_wrong_version(stage: Stage, undisturbed: Ended) -> None:
         said = [await why_it_stalls(stage.client, name) for name in names]
     stage.kill_workers()
     stage.start_worker()
-    ended = await asyncio.wait_for(runs, 120)
+    ended = await asyncio.wait_for(runs, PATIENCE)
 
     assert dict(zip(REQUESTS, ended, strict=True)) == undisturbed
     assert [each[:7] for each in said] == ["[TMPRL1"] * 2

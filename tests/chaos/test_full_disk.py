@@ -11,6 +11,7 @@ import pytest
 from tests.chaos.runs import REQUESTS, lasting
 from tests.chaos.stage import Stage
 from tests.conftest import begin
+from tests.patience import PATIENCE
 
 
 class Disk:
@@ -71,16 +72,16 @@ async def test_a_worker_whose_disk_is_full(disk: Disk, tmp_path: Path) -> None:
         shutil.rmtree(disk.folder / "cache")
         disk.fill()
         await stage.serve("", "--traces", str(disk.folder / "spans"), **own)
-        ended = await asyncio.wait_for(stage.runs(kinds, "full"), 60)
+        ended = await asyncio.wait_for(stage.runs(kinds, "full"), PATIENCE)
         handle = await begin(stage.client, searching, workflow)
         said = ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not said:
                 pending = (await handle.describe()).raw_description.pending_activities
                 said = "".join(each.last_failure.message for each in pending)
                 await asyncio.sleep(0.1)
         disk.empty()
-        found = lasting(await asyncio.wait_for(handle.result(), 60))
+        found = lasting(await asyncio.wait_for(handle.result(), PATIENCE))
 
     assert ended == expected
     assert "full" in said
@@ -97,6 +98,6 @@ async def test_a_server_whose_disk_is_full(disk: Disk) -> None:
         disk.fill()
         await asyncio.sleep(4)
         disk.empty()
-        ended = await asyncio.wait_for(runs, 120)
+        ended = await asyncio.wait_for(runs, PATIENCE)
 
     assert ended == expected

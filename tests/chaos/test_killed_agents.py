@@ -18,6 +18,7 @@ from tests.chaos.rebuilt import assert_whole
 from tests.chaos.test_killed_agent import until_code_runs
 from tests.chaos.working import working
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from tests.workflows.agents.running import Handle, calls_of
 
@@ -124,7 +125,7 @@ async def agent(client: Client, name: str) -> Handle:
 
 
 async def ended(handle: Handle) -> ReflexionResult:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         return ReflexionResult.model_validate(await handle.result())
 
 
@@ -167,11 +168,11 @@ async def test_a_worker_killed_in_each_step_of_an_episode_changes_nothing(
             process = start()
             undisturbed = await ended(await agent(client, "at-nothing"))
             agents = {name: await agent(client, name) for name in names}
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not hanging(log, model) >= set(names):
                     await asyncio.sleep(0.1)
             process.kill()
-            process.join(10)
+            process.join(PATIENCE)
             start()
             found = {name: await ended(agents[name]) for name in names}
             memories = {
@@ -256,7 +257,7 @@ async def test_a_worker_killed_while_a_program_of_an_agent_s_runs(
             handle = await begin(client, request, "ReflexionWorkflow")
             code = await until_code_runs(handle, worker, "execute_action")
             worker.kill()
-            worker.join(10)
+            worker.join(PATIENCE)
             working_at()
             result = await ended(handle)
         asked = len(endpoint.requests)

@@ -10,6 +10,7 @@ from reflection.batch.result import BatchResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from tests.workflows.batches import drafts, judging
 
@@ -36,18 +37,18 @@ async def test_a_killed_worker_changes_nothing(client: Client, tmp_path: Path) -
             paged = await begin(client, {**limits, "pages": PAGES}, "BatchWorkflow")
             await paged.execute_update("add_page", {"number": 0, "items": items[:3]})
             await paged.execute_update("add_page", {"number": 1, "items": items[3:6]})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while len(endpoint.requests) < 6:
                     await asyncio.sleep(0.02)
             process.kill()
-            process.join(10)
+            process.join(PATIENCE)
             late = asyncio.create_task(
                 paged.execute_update("add_page", {"number": 2, "items": items[6:]})
             )
             start()
             await late
-            result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), 90))
-            whole = BatchResult.model_validate(await asyncio.wait_for(paged.result(), 90))
+            result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
+            whole = BatchResult.model_validate(await asyncio.wait_for(paged.result(), PATIENCE))
         made = len(endpoint.requests)
 
     found = await assert_whole(client, handle.id, tmp_path / "spans")

@@ -13,6 +13,7 @@ from reflection.critique.result import ReflectOnResultResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin_reflecting
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 DRAFTS = ["draft one", "draft two", "draft three"]
@@ -44,7 +45,7 @@ def key(request: Body) -> tuple[str, str]:
 
 
 async def until_waiting(handle: WorkflowHandle[Any, Any]) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(PATIENCE):
         while (await handle.query("progress"))["step"] != "waiting_for_review":
             await asyncio.sleep(0.2)
 
@@ -58,17 +59,17 @@ async def run(
             process = start()
             handle = await begin_reflecting(client, **FIELDS)
             for calls in kills:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     while len(endpoint.requests) < calls:
                         await asyncio.sleep(0.02)
                 await asyncio.sleep(0.25)
                 process.kill()
-                process.join(10)
+                process.join(PATIENCE)
                 process = start()
             await until_waiting(handle)
             if kills:
                 process.kill()
-                process.join(10)
+                process.join(PATIENCE)
                 start()
             await handle.execute_update("review", ACCEPT)
             result = ReflectOnResultResult.model_validate(await handle.result())

@@ -13,6 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from connection import TASK_QUEUE
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 HANGS = 100
@@ -66,15 +67,15 @@ async def test_a_killed_worker_loses_no_message(client: Client, tmp_path: Path) 
             process = start()
             first = await (await send(client, session, "a")).result()
             taken = await send(client, session, "b")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not model.asked["b"]:
                     await asyncio.sleep(0.1)
             process.kill()
-            process.join(10)
+            process.join(PATIENCE)
             start()
-            second = await asyncio.wait_for(taken.result(), 90)
-            third = await asyncio.wait_for((await send(client, session, "c")).result(), 60)
-            again = await asyncio.wait_for((await send(client, session, "b")).result(), 60)
+            second = await asyncio.wait_for(taken.result(), PATIENCE)
+            third = await asyncio.wait_for((await send(client, session, "c")).result(), PATIENCE)
+            again = await asyncio.wait_for((await send(client, session, "b")).result(), PATIENCE)
 
     found = await assert_whole(client, session, tmp_path / "traces")
     assert [await tasks_lost(client, one.workflow_id, one.run_id) for one in found] == [0] * 5

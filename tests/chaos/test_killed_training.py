@@ -15,6 +15,7 @@ from tests.chaos import runs
 from tests.chaos.test_killed_agents import HANGS
 from tests.chaos.working import working
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
@@ -97,13 +98,13 @@ async def test_a_worker_killed_under_way_changes_nothing(
                 worker = start()
                 handle = await begin(client, request, kind)
                 if one is model:
-                    await asyncio.wait_for(until(one.hung), 60)
+                    await asyncio.wait_for(until(one.hung), PATIENCE)
                     # What is asked for from now on is not cut off.
                     one.hangs = ""
                     worker.kill()
-                    worker.join(10)
+                    worker.join(PATIENCE)
                     start()
-                result = await asyncio.wait_for(handle.result(), 120)
+                result = await asyncio.wait_for(handle.result(), PATIENCE)
         # Two rollouts at once end in either order.
         result.get("gained", []).sort(key=str)
         found.append(str(runs.lasting(result)).replace(handle.id, "NAME"))

@@ -13,6 +13,7 @@ from reflection.sampling.result import Decision, SelfConsistencyResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin, served
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
@@ -38,7 +39,7 @@ def untimed(result: SelfConsistencyResult) -> list[Decision]:
 
 
 async def asked(endpoint: ScriptedEndpoint, calls: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while len(endpoint.requests) < calls:
             await asyncio.sleep(0.02)
 
@@ -58,7 +59,7 @@ async def test_a_killed_worker_changes_nothing(
                 await asked(endpoint, calls)
                 await asyncio.sleep(0.5)
                 process.kill()
-                process.join(10)
+                process.join(PATIENCE)
                 process = start()
             result = SelfConsistencyResult.model_validate(await handle.result())
         made = Counter(each["seed"] for each in endpoint.requests)

@@ -24,6 +24,7 @@ import worker
 from activities.language_model.port import TASK_QUEUE as MODELS
 from tests.chaos.runs import REQUESTS, lasting
 from tests.conftest import begin, served
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 
 # For a start that fails the SDK leaves a coroutine behind that it never awaits.
@@ -62,7 +63,7 @@ async def end_of(client: Client, workflow: str, poison: RawValue) -> object:
     """Start a run with this as its request, and return why it failed."""
     handle = await begin(client, poison, workflow)
     with pytest.raises(WorkflowFailureError) as caught:
-        await asyncio.wait_for(handle.result(), 60)
+        await asyncio.wait_for(handle.result(), PATIENCE)
     return getattr(caught.value.cause, "type", caught.value.cause)
 
 
@@ -98,7 +99,7 @@ async def test_poisoned_messages(client: Client, kind: str) -> None:
 
 async def begun(handle: Handle) -> None:
     """Wait until a run has called something."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             raw = (await handle.describe()).raw_description
             waits = raw.workflow_execution_info.type.name == "SessionWorkflow"
@@ -118,14 +119,14 @@ async def takes(handle: Handle, poison: RawValue) -> list[str]:
         if poison is POISON["nothing"] and update == "finish_now":
             continue  # it may be sent without anything
         with suppress(WorkflowUpdateFailedError):
-            await asyncio.wait_for(handle.execute_update(update, poison), 20)
+            await asyncio.wait_for(handle.execute_update(update, poison), PATIENCE)
             took.append(update)
     return took
 
 
 async def ended(handle: Handle) -> object:
     try:
-        found = await asyncio.wait_for(handle.result(), 20)
+        found = await asyncio.wait_for(handle.result(), PATIENCE)
     except WorkflowFailureError as error:
         found = str(error.cause)
     return json.loads(json.dumps(lasting(found)).replace(handle.id, "ID"))
@@ -151,7 +152,7 @@ async def test_a_poisoned_result(client: Client) -> None:
 
 async def why_it_stalls(handle: Handle) -> str:
     """Wait until a workflow task of a run has failed, and return what its history says of it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             async for event in handle.fetch_history_events():
                 assert event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, event

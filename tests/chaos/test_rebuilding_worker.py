@@ -8,8 +8,10 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
+from spans import SETTLED
 from tests.chaos.rebuilt import told
 from tests.chaos.working import working
+from tests.patience import PATIENCE
 from tests.sandbox.canaries import descendants
 from tests.scripted_endpoint import ScriptedEndpoint
 from tests.workflows.test_spans import ask_once
@@ -27,20 +29,23 @@ async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
     expected = {span["context"]["span_id"]: told(span) for span in made}
     monkeypatch.setenv("MULL_REBUILD_TRACES", "1")
     written: dict[str, object] = {}
+    file = tmp_path / "spans"
     with ScriptedEndpoint([]) as endpoint:
-        async with working(endpoint, tmp_path / "spans", "--queues", "mull") as start:
+        async with working(endpoint, file, "--queues", "mull") as start:
             process = start()
-            async with asyncio.timeout(60):
+            # A run is looked at so long after its end, when a live worker has polled again.
+            async with asyncio.timeout(PATIENCE + SETTLED.total_seconds()):
                 while not written.keys() >= expected.keys():
                     await asyncio.sleep(0.2)
-                    lines = (tmp_path / "spans").read_text().splitlines()
+                    # The last line may be half written, and at first there is no file.
+                    lines = file.read_text().split("\n")[:-1] if file.exists() else []
                     found = [json.loads(line) for line in lines]
                     written = {span["context"]["span_id"]: told(span) for span in found}
             assert process.pid is not None
             helpers = descendants(process.pid)
             process.kill()
-            process.join(10)
-            async with asyncio.timeout(10):
+            process.join(PATIENCE)
+            async with asyncio.timeout(2 * PATIENCE):
                 while any(Path(f"/proc/{helper}").exists() for helper in helpers):
                     await asyncio.sleep(0.1)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import forks
+from tests.patience import PATIENCE, SILENCE
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
@@ -16,6 +17,7 @@ async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> As
     """A worker process of its own, with options, and a way to kill it and start the next one."""
     environment = {
         **os.environ,
+        "MULL_HEARTBEAT_SECONDS": SILENCE,
         "MULL_MODEL": "openai/scripted",
         "OPENAI_API_BASE": endpoint.url,
         "OPENAI_API_KEY": "scripted",
@@ -32,4 +34,4 @@ async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> As
     finally:
         for each in workers:
             each.terminate()
-            each.join(60)
+            each.join(PATIENCE)

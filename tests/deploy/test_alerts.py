@@ -21,6 +21,7 @@ from tests import forks
 from tests.conftest import begin
 from tests.deploy.conftest import ALERTS, documents
 from tests.e2e.test_service import get
+from tests.patience import PATIENCE
 from tests.workflows.test_versions import Held, make_current, serving, until_begun
 
 TESTS = Path(__file__).with_name("alerts.yaml")
@@ -107,7 +108,7 @@ async def test_a_version_without_a_worker_is_named(
                 code, wrong = await asyncio.to_thread(diagnose)
             finally:
                 process.terminate()
-                process.join(60)
+                process.join(PATIENCE)
             async with serving(rollout, None, Held(), ["llm"]):
                 assert (await unserved(rollout))["0.2.0"] == []
             async with serving(rollout, "0.2.0", Held(), ["llm"]):
@@ -125,7 +126,7 @@ async def test_a_version_without_a_worker_is_named(
 
 async def waiting(address: str) -> list[str]:
     """Scrape a worker until it says that a version waits."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             _, text = await asyncio.to_thread(get, f"http://{address}/metrics")
             found = [line for line in text.splitlines() if line.startswith("mull_version_unserved")]
@@ -136,7 +137,7 @@ async def waiting(address: str) -> list[str]:
 
 async def until_served(client: Client) -> None:
     """Wait until the server knows of the new version's worker."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (await unserved(client))["0.2.0"]:
             await asyncio.sleep(0.1)
 

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from commands.embedded import Place
-from tests.deploy.conftest import DEPLOY, ROOT
+from tests.deploy.conftest import COMPOSE, DEPLOY, ROOT, WORKERS, documents
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 CODE = [
@@ -147,6 +147,20 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 
     assert sorted(held) == sorted(expected)
     assert "commands/page.html.j2" in held
+
+
+def test_the_first_process_of_every_worker_reaps_orphans() -> None:
+    """It is an init, in each image of a worker, and neither Compose nor Kubernetes replaces it."""
+    entries = re.findall(r'^ENTRYPOINT \[(.*"mull-worker".*)\]$', DOCKERFILE, re.MULTILINE)
+    services = documents(COMPOSE)[0]["services"]
+    workers = [services[name] for name in ("workflows", "llm", "code", "tools")]
+    pods = [path.read_text("utf-8") for path in WORKERS.glob("*.yaml")]
+
+    assert len(entries) == 4
+    assert all(entry.startswith('"tini", "--", "mull-worker"') for entry in entries)
+    assert re.search(r"^RUN .*apt-get install .*\btini\b", DOCKERFILE, re.MULTILINE)
+    assert not [one for one in workers if "entrypoint" in one]
+    assert not [text for text in pods if re.search(r"^\s*(- )?command:", text, re.MULTILINE)]
 
 
 def test_an_image_for_code_has_nothing_that_the_wheel_does_not_declare() -> None:

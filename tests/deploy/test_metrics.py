@@ -8,15 +8,12 @@ import urllib.request
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import promql_parser
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.sandbox import port as sandbox
-from activities.sandbox.port import Program
 from commands.embedded import Place, free_port
 from connection import TASK_QUEUE, connect
 from reflection.sampling.rules import Stopping
@@ -24,11 +21,13 @@ from tests import forks
 from tests.conftest import QUERY
 from tests.deploy.conftest import ALERTS, DASHBOARDS, ROOT, documents
 from tests.e2e.conftest import AGREE, IMPROVES, NO_KEY, reply
-from tests.scripted_endpoint import ScriptedEndpoint
+from tests.patience import PATIENCE
+from tests.scripted_endpoint import Reply, Scripted, ScriptedEndpoint
 from tests.unit.test_calibrated import made as calibration_map
 
 # What Prometheus itself makes of a scrape.
 OWN = {"up": {"job": {"mull"}, "instance": {"workflows:9464"}}}
+CODE = 50_000
 # A label and its values, of each metric.
 Series = dict[str, dict[str, set[str]]]
 # What the runs below don't come to, and where it is emitted.
@@ -49,11 +48,18 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("ReflectOnResultWorkflow", {"query": QUERY, "seed": IMPROVES, "guardrails": []}),
     ("SelfConsistencyWorkflow", {"question": "How much?", "seed": NO_KEY}),
+    ("MultiPathWorkflow", {"prompt": "Double it.\n>>> double(4)\n8", "mode": "code", "seed": CODE}),
 ]
 
 
+def replies(seed: int) -> Reply:
+    """Write the function, or reply as other tests' models do."""
+    code = "```python\ndef double(number):\n    return 2 * number\n```"
+    return Scripted(code) if seed == CODE else reply(seed)
+
+
 async def run_all() -> None:
-    """Run each once, one of which fails, and one program in the sandbox.
+    """Run each once, one of which fails, and one has code tested in the sandbox.
 
     One more stands still, since the worker has no key for its request.
     """
@@ -71,13 +77,6 @@ async def run_all() -> None:
             )
             for kind, request in RUNS
         ),
-        client.execute_activity(
-            "run_code",
-            Program(code="print(1)"),
-            id=f"metrics-{uuid.uuid4().hex}",
-            task_queue=sandbox.TASK_QUEUE,
-            start_to_close_timeout=timedelta(seconds=30),
-        ),
         return_exceptions=True,
     )
     assert [type(each) for each in ended if isinstance(each, Exception)] == [WorkflowFailureError]
@@ -86,7 +85,7 @@ async def run_all() -> None:
 
 def scrape(address: str) -> Series:
     """Read which labels and values the series of each metric have."""
-    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+    text = urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE).read().decode()
     found: Series = {}
     for name, labels in re.findall(r"^(\w+)\{(.*)\} ", text, re.MULTILINE):
         for label, value in re.findall(r'(\w+)="([^"]*)"', labels):
@@ -99,7 +98,7 @@ def emitted(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Every series of a worker that has run what dashboards show, with its labels."""
     address = f"127.0.0.1:{free_port()}"
     log = tmp_path_factory.mktemp("metrics") / "log"
-    with pytest.MonkeyPatch.context() as patch, ScriptedEndpoint(by_seed=reply) as endpoint:
+    with pytest.MonkeyPatch.context() as patch, ScriptedEndpoint(by_seed=replies) as endpoint:
         patch.setenv("TEMPORAL_ADDRESS", place.address)
         # One whose price is known.
         model = {"MULL_MODEL": "openai/gpt-4o-mini", "OPENAI_API_BASE": endpoint.url}
@@ -107,11 +106,11 @@ def emitted(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         command = ["worker.py", "--queues", "mull,llm,code,tools", "--metrics", address]
         process = forks.start(command, given, log, log)
         try:
-            asyncio.run(asyncio.wait_for(run_all(), 60))
+            asyncio.run(asyncio.wait_for(run_all(), PATIENCE))
             yield scrape(address) | OWN
         finally:
             process.terminate()
-            process.join(60)
+            process.join(PATIENCE)
 
 
 def asked(

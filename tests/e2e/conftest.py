@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from commands.embedded import Place
 from connection import connect
 from tests import forks
 from tests.activities.test_turn_calls import calling
+from tests.patience import PATIENCE, patiently
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def worker(environment: dict[str, str], log: Path, *options: str) -> Iterator[No
         yield
     finally:
         process.terminate()
-        process.join(60)
+        process.join(PATIENCE)
 
 
 def commands_beside(place: Place, namespace: str) -> dict[str, str]:
@@ -127,17 +127,16 @@ def cli(environment: dict[str, str]) -> Cli:
         known = {**environment, **more}
         return forks.run("starter.py", *arguments, environment=known, stdin=stdin)
 
-    for _ in range(60):
+    for _ in patiently():
         served = run("ask", "ready?", "--seed", str(AGREE), "--max-responses", "1")
         if served.returncode == 0:
             return run
-        time.sleep(0.2)
     pytest.fail(f"the worker did not start: {served.stderr}")
 
 
 def listed(cli: Cli, run: str) -> dict[str, Any]:
     """Return a run's row of the list once it has ended."""
-    for _ in range(20):
+    for _ in patiently():
         for row in json.loads(cli("list", "--json").stdout)["runs"]:
             if row["id"] == run and row["status"] == "completed":
                 return dict(row)
@@ -146,9 +145,8 @@ def listed(cli: Cli, run: str) -> dict[str, Any]:
 
 def until_waiting(cli: Cli, run: str) -> "subprocess.CompletedProcess[str]":
     """Wait until a run can be reviewed, and return what `review` shows of it."""
-    for _ in range(40):
+    for _ in patiently():
         shown = cli("review", run)
         if shown.returncode == 0:
             return shown
-        time.sleep(0.2)
     pytest.fail("the run is not waiting for a review")

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -26,6 +25,7 @@ from connection import NoServerError, connect
 from tests import forks
 from tests.activities.test_turn_calls import calling
 from tests.e2e.conftest import commands_beside, worker
+from tests.patience import PATIENCE, patiently
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 
 ENCRYPTED, CLEAR = "quokka", "wombat"
@@ -111,7 +111,7 @@ class World:
 
     def run(self, word: str, *arguments: str) -> CompletedProcess[str]:
         """Run a command to its end."""
-        return forks.run("starter.py", *arguments, environment=self.environments[word], seconds=60)
+        return forks.run("starter.py", *arguments, environment=self.environments[word])
 
     def stored(self) -> bytes:
         """Return all that the server has on its disk."""
@@ -157,7 +157,7 @@ def temporal(place: Place, log: Path) -> Iterator[None]:
         yield
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(PATIENCE)
 
 
 async def client_of(environment: dict[str, str], keys: str | None = None) -> Client:
@@ -167,11 +167,11 @@ async def client_of(environment: dict[str, str], keys: str | None = None) -> Cli
             patch.setenv(name, environment[name])
         if keys:
             patch.setenv("MULL_ENCRYPTION_KEYS", keys)
-        for _ in range(100):
+        for _ in patiently():
             try:
                 return await connect(quiet=True)
             except NoServerError:
-                await asyncio.sleep(0.1)
+                continue
     pytest.fail("the server did not start")
 
 
@@ -218,11 +218,10 @@ def everything(world: World, word: str) -> dict[str, CompletedProcess[str]]:
             zip(calls, pool.map(lambda given: world.run(word, *given), calls.values()), strict=True)
         )
     run = re.findall(r"run (ask-\S+)", ran["ask"].stderr)[0]
-    for _ in range(50):
+    for _ in patiently():
         ran["review"] = world.run(word, "review", "reviewed")
         if ran["review"].returncode == 0:
             break
-        time.sleep(0.2)
     page = str(world.folder / f"{word}.html")
     later: dict[str, tuple[str, ...]] = {
         "accept": ("review", "reviewed", "--replace", str(context), "--author", "ann"),
@@ -285,10 +284,9 @@ def guarded(folder: Path) -> Iterator[World]:
 
 def _until_served(world: World) -> None:
     logs = [world.folder / f"{name}.log" for name in ("quokka-main", "quokka-code", "wombat-main")]
-    for _ in range(600):
+    for _ in patiently():
         if all(log.exists() and "serving" in log.read_text() for log in logs):
             return
-        time.sleep(0.1)
     pytest.fail(world.printed())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests import forks
 from tests.chaos.stage import Stage
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Scripted
 
 ASK = ("ask", "How much?", "--seed", "0", "--max-responses", "3")
@@ -28,7 +29,7 @@ async def test_a_followed_ask_costs_few_actions(
     async with Stage(tmp_path) as stage:
         stage.reply = lambda _: Scripted(ANSWER, delay=30)
         await stage.serve(**environment)
-        known: dict[str, Any] = {"environment": dict(os.environ), "seconds": 120}
+        known: dict[str, Any] = {"environment": dict(os.environ)}
         ended = await asyncio.to_thread(forks.run, "starter.py", *ASK, "--json", **known)
         actions = stage.actions()
 
@@ -47,7 +48,7 @@ async def test_a_lost_worker_is_told_of(tmp_path: Path, monkeypatch: pytest.Monk
         stage.reply = lambda _: Scripted(ANSWER, delay=0 if lost.is_set() else 60)
         await stage.serve()
         asking = forks.start(["starter.py", *ASK], dict(os.environ), log, log)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             while not stage.endpoint.requests:
                 await asyncio.sleep(0.1)
             lost.set()

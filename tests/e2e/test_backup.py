@@ -18,6 +18,7 @@ from tests import forks
 from tests.conftest import _wait_for
 from tests.e2e.conftest import SLOW, STAYS_LOW, Cli, commands_beside, reply, until_waiting
 from tests.e2e.test_review import LOW, QUERY
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import Reply, ScriptedEndpoint
 from tests.workflows.test_encryption import key
 
@@ -56,7 +57,7 @@ def until(holds: Callable[[], Any]) -> None:
     """Wait until something holds."""
 
     async def wait() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not holds():
                 await asyncio.sleep(0.1)
 

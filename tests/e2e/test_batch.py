@@ -17,6 +17,7 @@ from temporalio.client import Client
 from commands import batch
 from connection import TASK_QUEUE
 from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli
+from tests.patience import PATIENCE
 
 ONE = ("--command", "ask", "--yes")
 SINGLE = ("--", "--max-responses", "1")
@@ -118,7 +119,7 @@ async def test_lines_of_a_page_under_way(
     file = written(tmp_path / "q.jsonl", *lines)
     cli("batch", file, *ONE, "--id", "stopped", "--detach", "--max-concurrency", "2", *SINGLE)
     page = client.get_workflow_handle("stopped/page-0")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (await page.query("progress"))["done"] < 2:
             await asyncio.sleep(0.2)
 

@@ -5,12 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bench import Quartiles, busy, quartiles, ratios
+from tests.patience import patiently
 
 PRINTED = r"\d+\.\d\d \(quartiles \d+\.\d\d to \d+\.\d\d\)"
 
@@ -60,10 +60,7 @@ def test_other_work_ends_with_a_benchmark_that_is_killed(root: Path) -> None:
         assert any(runs(process) for process in others)
         killed.send_signal(signal.SIGKILL)
 
-    ends = time.monotonic() + 30
-    while any(runs(process) for process in others):
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+    assert any(not any(map(runs, others)) for _ in patiently(0.02))
 
 
 def runs(process: int) -> bool:

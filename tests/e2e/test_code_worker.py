@@ -4,16 +4,17 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from base64 import b64encode
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from activities.sandbox.port import Program, Result
 from commands.embedded import Place
 from connection import connect
+from tests import callers
+from tests.patience import PATIENCE
 
 # The same worker on a machine on which no backend can be had.
 BARE = (
@@ -106,9 +107,14 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(
 
 
 async def test_mounted_secrets_are_the_worker_s_and_no_program_s(
-    place: Place, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spans: InMemorySpanExporter,
 ) -> None:
     """The worker encrypts with a key that it read from a file; a program finds none of them."""
+    del spans
     some = b64encode(bytes(range(32))).decode()
     keys = {name: f"{name}-1:{some}" for name in ("main", "code")}
     (tmp_path / "MULL_ENCRYPTION_KEYS").write_text(keys["code"])
@@ -127,17 +133,10 @@ for path in ("{tmp_path}/SOME_TOKEN", "/proc/self/environ", "/proc/1/environ"):
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", ",".join(keys.values()))
     try:
         client = await connect()
-        result = await client.execute_activity(
-            "run_code",
-            Program(code=code),
-            id=f"secrets-{uuid.uuid4().hex}",
-            task_queue="mull-code",
-            result_type=Result,
-            schedule_to_close_timeout=timedelta(seconds=60),
-        )
+        result = await callers.call(client, "run_code", "mull-code", Program(code=code), Result)
     finally:
         worker.terminate()
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=PATIENCE)
 
     assert "FileNotFoundError" in result.stdout.text or "PermissionError" in result.stdout.text
     assert "hidden-value" not in result.stdout.text

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from commands.embedded import is_free
+from tests.patience import PATIENCE
 
 
 def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path)
         env={**known, "PYTHONPATH": str(root), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from commands import embedded
 from commands.embedded import Place, free_port, is_free
 from connection import GRACE_SECONDS
 from tests.e2e.conftest import ROOT
+from tests.patience import PATIENCE, patiently
 from worker import GRACE
 
 # What `dev` sets where nobody else did.
@@ -41,13 +41,12 @@ def children(parent: int) -> dict[str, int]:
     return found
 
 
-def until(condition: str, log: Path, seconds: int = 60) -> str:
+def until(condition: str, log: Path) -> str:
     """Wait until a text stands in a file."""
-    for _ in range(seconds * 10):
+    for _ in patiently():
         text = log.read_text()
         if re.search(condition, text):
             return text
-        time.sleep(0.1)
     raise AssertionError(f"no {condition!r} in {log.read_text()!r}")
 
 
@@ -58,7 +57,7 @@ def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedPr
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -91,7 +90,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
         second = run(known, "dev", *others, "--db", str(tmp_path / "dev.db"))
     finally:
         dev.send_signal(signal.SIGINT)
-        code = dev.wait(60)
+        code = dev.wait(PATIENCE)
 
     assert f"TEMPORAL_ADDRESS=127.0.0.1:{port} " in hint
     assert f"Documents {ROOT} (MULL_DOCUMENTS)\n" in hint
@@ -140,17 +139,21 @@ async def test_a_second_interrupt_ends_all_at_once(
         monkeypatch.setenv(name, "set")
     place = Place(free_port(), free_port(), tmp_path / "dev.db")
     staying = asyncio.create_task(embedded._stay(place, None, ()))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "Try: " not in capsys.readouterr().err:
             await asyncio.sleep(0.05)
     await asyncio.to_thread(until, "up", tmp_path / "dev.log")
 
     os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.sleep(0.5)
-    first, waits = capsys.readouterr().err, not staying.done()
+    first = ""
+    async with asyncio.timeout(PATIENCE):
+        while "Ctrl-C again" not in first:
+            await asyncio.sleep(0.05)
+            first += capsys.readouterr().err
+    waits = not staying.done()
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(staying, 10)
+        await asyncio.wait_for(staying, PATIENCE)
 
     assert f"calls in flight have up to {max(GRACE.values())} s to end; Ctrl-C again" in first
     assert waits

@@ -13,6 +13,7 @@ import pytest
 
 from commands.embedded import free_port
 from tests.e2e.test_dev import until
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("reflection", "workflows", "activities", "commands")
@@ -69,10 +70,10 @@ def test_one_line_installs_and_the_toy_answers(
     with said.open("wb") as output:
         running = subprocess.Popen(dev, env=known, cwd=tmp_path, stderr=output)
     try:
-        shown = until("Try: ", said, 120)
+        shown = until("Try: ", said)
         web_ui = re.search(r"^Web UI +(\S+)$", shown, re.MULTILINE)
         assert web_ui
-        with urlopen(web_ui[1], timeout=30) as page:  # noqa: S310 - on this machine
+        with urlopen(web_ui[1], timeout=PATIENCE) as page:  # noqa: S310 - on this machine
             title = page.read().decode()
         asked = subprocess.run(
             [programs / "mull", "ask", "What is 2 + 3?", "--max-responses", "3", "--accept-any"],
@@ -80,12 +81,12 @@ def test_one_line_installs_and_the_toy_answers(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
     finally:
         running.send_signal(signal.SIGINT)
-        code = running.wait(60)
+        code = running.wait(PATIENCE)
 
     fetched = [file.suffix for file in Path(known["XDG_CACHE_HOME"], "mull").iterdir()]
     assert asked.returncode == 0, asked.stderr
@@ -136,7 +137,7 @@ def test_what_lacks_is_said_with_what_to_do(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

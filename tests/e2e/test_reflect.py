@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import CUT_OFF, IMPROVES, REVISES_SLOWLY, STAYS_LOW, UNSURE, Cli, listed
+from tests.patience import patiently
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 ALWAYS = ("--complexity", "1", "--no-guardrails")
@@ -18,10 +18,9 @@ def reflect(cli: Cli, seed: int, *more: str, stdin: str = "") -> "subprocess.Com
 
 
 def until_drafted(cli: Cli, run: str) -> None:
-    for _ in range(30):
+    for _ in patiently():
         if "revise " in cli("show", run).stdout:
             return
-        time.sleep(0.2)
     pytest.fail("no draft was evaluated")
 
 

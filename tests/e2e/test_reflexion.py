@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from connection import connect
 from tests import forks
 from tests.conftest import payloads_of
 from tests.e2e.conftest import Cli, commands_beside, worker
+from tests.patience import patiently
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 NAMESPACE = "agents"
@@ -67,11 +67,10 @@ def cli(place: Place, folder: Path) -> Iterator[Cli]:
             def run(*words: str, **more: str) -> Any:
                 return forks.run("starter.py", *words, environment={**known, **more})
 
-            for _ in range(60):
+            for _ in patiently():
                 asked = run("reflexion", "--env", "counting", "--task", "1", "--id", "ready")
                 if asked.returncode != 3:
                     break
-                time.sleep(0.2)
             assert asked.returncode == 0, asked.stderr
             yield run
 
@@ -139,6 +138,7 @@ def test_a_list_learns(cli: Cli, tmp_path: Path) -> None:
     named = (*tried, "--scope", "environment", "--id", "evening")
 
     done, document = cli(*named), json.loads(cli(*named, "--json").stdout)
+    required = cli("reflexion", "--env", "counting", "--task", "8", "--require-cases")
     held = json.loads(cli("memory", "show", "evening", "--json").stdout)
     shown, hint = cli("memory", "show", "evening"), cli("show", "memory-evening")
     wrong = cli("memory", "clear", "evening", "--scope", "nosuch")
@@ -147,6 +147,7 @@ def test_a_list_learns(cli: Cli, tmp_path: Path) -> None:
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 4, done.stderr
+    assert (required.returncode, "no verdict by cases, which" in required.stderr) == (4, True)
     assert [(row["line"], row["id"]) for row in rows] == [(1, "7"), (2, "8"), (3, "13")]
     assert [row["solved_after"] for row in rows] == [2, 1, None]
     assert [row["hidden_passed"] for row in rows] == [True, False, False]
@@ -177,7 +178,7 @@ async def test_hidden_tests_stay_in_their_file(cli: Cli, client: Client, folder:
 
     done = cli("reflexion", "--env", "code", "--tasks", str(file), "--id", "coded", "--json")
     given = ("--command", "reflexion", "--id", "piped", "--", "--env", "code")
-    batch = cli("batch", str(lines), *given, "--tasks", str(file))
+    batch = cli("batch", str(lines), *given, "--tasks", str(file), "--require-cases")
     kept = [one async for one in client.list_workflows()]
     texts = await asyncio.gather(*(all_of(client, one.id, one.run_id) for one in kept))
 
@@ -185,6 +186,7 @@ async def test_hidden_tests_stay_in_their_file(cli: Cli, client: Client, folder:
     assert (done.returncode, document["solved_by_episode"]) == (4, [2]), done.stderr
     assert (document["hidden_passed"], document["hidden_tested"]) == (1, 2)
     assert [row["hidden_passed"] for row in document["results"]] == [True, False]
+    assert [row["verified_by"] for row in document["results"]] == ["cases", "cases"]
     assert (batch.returncode, json.loads(batch.stdout)["gold"]) == (0, "g"), batch.stderr
     assert any(b"right/0" in text for text in texts)
     assert not any(HIDDEN.encode() in text for text in texts)

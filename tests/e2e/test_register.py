@@ -17,6 +17,7 @@ from commands.register import commands_for, register
 from telemetry import SEARCH_ATTRIBUTES, search_attributes
 from tests import forks
 from tests.e2e.conftest import commands_beside
+from tests.patience import PATIENCE
 
 NAMESPACE = "unregistered"
 
@@ -31,7 +32,7 @@ async def namespace(client: Client) -> Client:
         namespace=NAMESPACE,
         search_attributes={"MullTokens": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD},
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await inside.operator_service.add_search_attributes(wrong)

@@ -1,11 +1,11 @@
 """Reviewing a result that waits for a person, from the command line."""
 
 import json
-import time
 
 import pytest
 
 from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli, until_waiting
+from tests.patience import patiently
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 LOW = ("--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--review-below", "0.6")
@@ -38,12 +38,11 @@ def test_what_waits_is_shown(cli: Cli, run: str) -> None:
 
 def test_it_is_marked_in_the_list(cli: Cli, run: str) -> None:
     """A run that waits says so where all runs are listed."""
-    for _ in range(20):
+    for _ in patiently():
         rows = json.loads(cli("list", "--json").stdout)["runs"]
         row = next((each for each in rows if each["id"] == run), None)
         if row and row["MullNeedsReview"]:
             break
-        time.sleep(0.2)
 
     assert row is not None
     assert row["MullNeedsReview"] is True
@@ -72,11 +71,10 @@ def test_a_person_decides(cli: Cli, run: str, options: list[str], reason: str, d
 def test_a_person_asks_for_a_revision(cli: Cli, run: str) -> None:
     """It is made beyond the maximum, and the run waits again."""
     said = cli("review", run, "--revise", "Name the license of each.")
-    for _ in range(30):
+    for _ in patiently():
         waits = cli("review", run, "--json")
         if waits.returncode == 0 and "Draft 3" in waits.stdout:
             break
-        time.sleep(0.2)
 
     assert said.returncode == 0, said.stderr
     assert json.loads(waits.stdout)["draft"]["text"] == "Draft 3, worth 0.5."

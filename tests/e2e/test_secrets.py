@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -19,6 +18,7 @@ from connection import KEY_ID
 from tests import forks
 from tests.conftest import payloads_of
 from tests.e2e.guarded import CLEAR, ENCRYPTED, KEYS, SECRETS, TOKEN, World, as_text, guarded
+from tests.patience import PATIENCE, patiently
 
 # What other worlds may write in the clear: the times and ids of a local activity, by the SDK.
 BY_THE_SDK = (b'{"seq":', b'{"id":')
@@ -128,13 +128,12 @@ def codec_server(world: World) -> Iterator[str]:
     port, log = free_port(), world.folder / "codec.log"
     given = ["starter.py", "codec", "--port", str(port)]
     server = forks.start(given, world.environments[ENCRYPTED], log, log)
-    for _ in range(100):
+    for _ in patiently():
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             break
-        time.sleep(0.1)
     yield f"http://127.0.0.1:{port}"
     os.kill(server.pid or 0, signal.SIGINT)
-    server.join(20)
+    server.join(PATIENCE)
     assert server.exitcode == 0
     assert not any(secret in log.read_text() for secret in SECRETS)
 

@@ -32,6 +32,7 @@ from service import Health
 from tests import forks
 from tests.conftest import QUERY, begin
 from tests.e2e.agent.model import REPLIES, replied
+from tests.patience import PATIENCE, Stopwatch
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 from tests.unit.test_calibrated import made
@@ -78,7 +79,7 @@ class Served(NamedTuple):
 def get(url: str) -> tuple[int, str]:
     """Return status and body; 0 where nothing answers."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310 - on loopback
+        with urllib.request.urlopen(url, timeout=PATIENCE) as reply:  # noqa: S310 - on loopback
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -86,13 +87,13 @@ def get(url: str) -> tuple[int, str]:
         return 0, ""
 
 
-async def until(url: str, status: int, seconds: float = 60) -> float:
+async def until(url: str, status: int) -> float:
     """Wait until a probe says so, and return for how many seconds."""
-    began = time.monotonic()
-    async with asyncio.timeout(seconds):
+    watch = Stopwatch()
+    async with asyncio.timeout(PATIENCE):
         while (await asyncio.to_thread(get, url))[0] != status:
             await asyncio.sleep(0.05)
-    return time.monotonic() - began
+    return watch.seconds
 
 
 @asynccontextmanager
@@ -117,7 +118,7 @@ async def serving(place: Place, folder: Path, *options: str) -> AsyncIterator[Se
             yield served
         finally:
             process.terminate()
-            process.join(60)
+            process.join(PATIENCE)
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ async def run(client: Client, kind: str, request: dict[str, Any]) -> None:
         if kind == "SessionWorkflow":
             await handle.execute_update("send", {"message": "How much?"})
             await handle.execute_update("finish_now")
-        await asyncio.wait_for(handle.result(), 40)
+        await asyncio.wait_for(handle.result(), PATIENCE)
     except WorkflowFailureError:
         pass
 
@@ -229,14 +230,14 @@ async def test_a_worker_that_is_told_to_stop_takes_no_more(
     """It is not ready from then on, and alive as long as its calls go on."""
     async with serving(place, tmp_path, "--queues", "mull,llm") as served:
         slow = await begin(own, {"question": "A slow one?", "max_responses": 1})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not any(
                 call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
                 for call in (await slow.describe()).raw_description.pending_activities
             ):
                 await asyncio.sleep(0.05)
         os.kill(served.process.pid, signal.SIGTERM)
-        assert await until(f"{served.health}/readyz", 503, 2) < 2
+        assert await until(f"{served.health}/readyz", 503) < 2
         assert get(f"{served.health}/healthz")[0] == 200
         assert get(f"{served.health}/")[0] == 404
         os.kill(served.process.pid, signal.SIGTERM)
@@ -318,7 +319,7 @@ async def test_runs_are_served_before_models_are_loaded(own: Client, place: Plac
         return any(by.startswith(f"{process.pid}@") for by, _ in await pollers(own, queue))
 
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not await polls("mull"):
                 await asyncio.sleep(0.05)
         early = await polls("mull-llm"), get(f"http://127.0.0.1:{health}/readyz")[0]

@@ -19,6 +19,7 @@ from activities.sandbox.watcher import children, has_ended
 from commands.embedded import Place
 from connection import connect
 from tests.conftest import begin
+from tests.patience import PATIENCE, Stopwatch, patiently
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 from worker import GRACE, build
@@ -49,10 +50,10 @@ def start(root: Path, address: str, queues: str, **more: str) -> Worker:
 
 
 def seconds_to_end(worker: Worker, number: signal.Signals) -> float:
-    begun = time.monotonic()
+    watch = Stopwatch()
     worker.send_signal(number)
-    worker.wait(60)
-    return time.monotonic() - begun
+    worker.wait(PATIENCE)
+    return watch.seconds
 
 
 def has_mapped(name: str) -> Callable[[Worker], bool]:
@@ -101,10 +102,7 @@ def test_stopped_while_it_starts(
 
     assert worker.returncode == 0
     assert seconds < BOUND_SECONDS
-    until = time.monotonic() + 10
-    while any(map(runs, started)) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(map(runs, started))
+    assert any(not any(map(runs, started)) for _ in patiently(0.02))
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -168,7 +166,7 @@ async def test_second_signal(
         with start(root, place.address, "mull,llm", **more) as worker:
             assert worker.stderr is not None
             handle = await begin(client, {"question": "How much?", "seed": 0})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not endpoint.requests:
                     assert worker.poll() is None
                     await asyncio.sleep(0.02)

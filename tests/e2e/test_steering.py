@@ -7,6 +7,7 @@ import sys
 import time
 
 from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli
+from tests.patience import PATIENCE
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
@@ -53,7 +54,7 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
     assert "run interrupted" in asked.stderr.readline()
     time.sleep(1)
     asked.send_signal(signal.SIGINT)
-    _, said = asked.communicate(timeout=20)
+    _, said = asked.communicate(timeout=PATIENCE)
 
     assert asked.returncode == 130
     assert "mull watch interrupted" in said

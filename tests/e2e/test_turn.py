@@ -37,12 +37,35 @@ def test_what_waits_is_shown_whole(cli: Cli, run: str) -> None:
     assert shown.returncode == 0
     assert [call.replace(" ", "") in joined for call in calls] == [True, True]
     assert "It waits until " in shown.stderr
-    for number in (1, 2):
-        assert f"    mull review {run} --allow {number}\n" in shown.stderr
-        assert f'    mull review {run} --deny {number} "WHY"\n' in shown.stderr
+    for number, question in enumerate(document["questions"], 1):
+        code = f"{number}-{question['digest'][:8]}"
+        assert f"    mull review {run} --allow {code}\n" in shown.stderr
+        assert f'    mull review {run} --deny {code} "WHY"\n' in shown.stderr
     assert (document["id"], document["actions"]) == (run, ["allow", "deny"])
     assert document["asking"] == [1, 2]
     assert [call["status"] for call in document["calls"]] == ["asking", "asking"]
+
+
+def test_the_number_of_a_call_is_not_enough_where_another_run_had_the_id(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """What was shown of the first run is refused for the second; its own code is taken."""
+    options = (*SUMS, *rules(tmp_path / "rules.json", ASKS), "--detach", "--id", "turn-again")
+    codes = []
+    for _ in range(2):
+        assert cli(*options).returncode == 0
+        until_waiting(cli, "turn-again")
+        seen = json.loads(cli("review", "turn-again", "--json").stdout)
+        codes.append(f"1-{seen['questions'][0]['digest'][:8]}")
+        if len(codes) == 1:
+            cli("cancel", "turn-again")
+            cli("watch", "turn-again")
+    number, first, second = (cli("review", "turn-again", "--allow", call) for call in ("1", *codes))
+    cli("cancel", "turn-again")
+
+    assert [done.returncode for done in (number, first, second)] == [2, 2, 0]
+    assert "another run had this id. The number alone does not say which call" in number.stderr
+    assert "call 1 is not the one that was shown" in first.stderr
 
 
 def test_a_forced_answer_says_so(cli: Cli) -> None:
@@ -82,10 +105,12 @@ def test_a_person_allows_one_call_and_denies_the_other(cli: Cli, run: str) -> No
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("--allow", "3"), "refused: call 3 is not waiting for anyone; waiting: 1, 2."),
     (("--deny", "3", "no"), "refused: call 3 is not waiting for anyone; waiting: 1, 2."),
-    (("--allow", "0"), "'--allow': Input should be greater than or equal to 1"),
-    (("--deny", "0", "no"), "call: "),
+    (("--allow", "0"), "--allow and --deny take a call as `mull review "),
+    (("--deny", "0", "no"), "--allow and --deny take a call as `mull review "),
     (("--deny", "1"), "'--deny'"),
-    (("--allow", "one"), "'--allow': "),
+    (("--allow", "one"), "--allow and --deny take a call as `mull review "),
+    (("--allow", "1-00000000"), "call 1 is not the one that was shown; look at it again"),
+    (("--deny", "1-00000000", "no"), "call 1 is not the one that was shown; look at it again"),
     (("--allow", "1", "--deny", "2", "no"), "give one of --allow, --deny"),
     (("--allow", "1", "--accept"), "give one of --allow, --deny"),
     (("--deny", "1", "no", "--accept"), "give one of --allow, --deny"),
@@ -123,7 +148,7 @@ ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
     (
         ("--tools", "nosuch", "--max-steps", "2"),
         4,
-        {"tools": [], "warnings": ["the worker has no tool nosuch"]},
+        {"tools": [], "stop_reason": "generation_failed"},
     ),
 ]
 

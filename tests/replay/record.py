@@ -32,6 +32,7 @@ from activities.language_model.port import PermanentModelError, SampleError, Tra
 from activities.memory import memory_id
 from connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
+from tests.patience import PATIENCE
 from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
 from tests.workflows import batches
 from tests.workflows import test_webhook as webhooks
@@ -110,7 +111,7 @@ async def record_batch(client: Client, name: str, *texts: str, **fields: Any) ->
             "BatchWorkflow", request, id=name, task_queue=TASK_QUEUE
         )
         if name == "batch-finished-by-a-person":
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while len(model.calls) < 2:
                     await asyncio.sleep(0.1)
             await handle.execute_update("finish_now", {"author": "ann"})
@@ -144,7 +145,7 @@ async def record_agent(
 
 async def review(handle: WorkflowHandle[Any, Any], said: dict[str, Any]) -> None:
     """Review a run once it waits for it."""
-    for _ in range(200):
+    while True:
         with suppress(WorkflowUpdateFailedError):
             await handle.execute_update("review", said)
             return
@@ -373,7 +374,7 @@ async def record_turns(client: Client) -> None:
             handle = await turns.start(client, **fields)
             for word in words:
                 await turns.until(handle, "waiting_for_permission", word["call"])
-                await handle.execute_update("permit", word)
+                await turns.permit(handle, **word)
             if name in {"cancelled", "finished"}:
                 await turns.until(handle, "call_tools", 1)
                 await (

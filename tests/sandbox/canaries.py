@@ -108,33 +108,6 @@ async def left_open(before: set[str], seconds: float = 1.0) -> set[str]:
     return left
 
 
-class Stopwatch:
-    """Seconds since it was made, less those in which something here waited for a core or a disk.
-
-    So a bound holds to the full on a machine at rest, and no other work on it can break it. At most
-    a minute is left out.
-    """
-
-    def __init__(self) -> None:
-        self._begin, self._stalled = time.monotonic(), _stalled()
-
-    @property
-    def seconds(self) -> float:
-        """The seconds until now."""
-        stalled = min(_stalled() - self._stalled, 60.0)
-        return max(time.monotonic() - self._begin - stalled, 0.0)
-
-
-def _stalled() -> float:
-    """Return the seconds of pressure that the kernel has counted; 0 where it counts none."""
-    total = 0
-    for kind in ("cpu", "io"):
-        with suppress(OSError):
-            some = Path(f"/proc/pressure/{kind}").read_text("ascii").splitlines()[0]
-            total += int(some.rpartition("total=")[2])
-    return total / 1e6
-
-
 def ipc_objects() -> set[str]:
     """Return the shared memory, queues and semaphores that no process has to hold."""
     folder = Path("/proc/sysvipc")

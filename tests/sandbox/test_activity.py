@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.sandbox.packages import importable
 from activities.sandbox.port import PackageError, Program, SandboxActivities, SandboxError
 from activities.sandbox.sandbox import ProcessSandbox
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedSandbox
 
 
@@ -119,5 +120,5 @@ async def test_cancelled(sandbox: ProcessSandbox, orphans: Callable[[], set[int]
     environment.cancel()
 
     with pytest.raises((CancelledError, asyncio.CancelledError)):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE)
     assert orphans() == set()

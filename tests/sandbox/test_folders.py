@@ -18,7 +18,8 @@ from activities.sandbox import landlock
 from activities.sandbox.inside.confinement import clear
 from activities.sandbox.port import SandboxError
 from activities.sandbox.watcher import used
-from tests.sandbox.canaries import Stopwatch, open_descriptors
+from tests.patience import PATIENCE, Stopwatch
+from tests.sandbox.canaries import open_descriptors
 
 NAME = "d" * 50
 
@@ -231,7 +232,7 @@ def test_worker_that_is_killed(temporary: Path, root: Path, worker_is: str) -> N
         worker.wait()
 
     watch = Stopwatch()
-    while any(each.exists() for each in made) and watch.seconds < 10:
+    while any(each.exists() for each in made) and watch.seconds < PATIENCE:
         time.sleep(0.02)
     assert len(made) >= 4
     assert not any(each.exists() for each in made)

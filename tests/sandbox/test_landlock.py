@@ -11,6 +11,7 @@ import pytest
 from activities.sandbox import landlock, limits
 from activities.sandbox.packages import base_python
 from activities.sandbox.port import SandboxError
+from tests.patience import PATIENCE
 from tests.sandbox import backends
 
 INSIDE = Path(__file__).parents[2] / "activities/sandbox/inside"
@@ -32,7 +33,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 def _run(code: str, *arguments: str) -> list[str]:
     command = [sys._base_executable, "-I", "-c", BEGIN + code, *arguments]  # type: ignore[attr-defined]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ran.stderr == ""
     return ran.stdout.splitlines()
 
@@ -195,7 +196,7 @@ def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
     """Everything that the user has is killed."""
     limits.end_all_of(USER)
 
-    assert left.wait(5) == -9
+    assert left.wait(PATIENCE) == -9
 
 
 @needs_root

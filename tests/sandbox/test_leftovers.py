@@ -9,15 +9,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.backend import SandboxProcess, Slot
+from activities.sandbox.port import Program
+from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
+from reflection.multipath.request import Limits
+from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends, workers
 from tests.sandbox.canaries import (
-    Stopwatch,
     adopt_orphans,
     descendants,
     left_open,
@@ -68,7 +73,11 @@ def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_
     command = [*(AS_PROCESS_ONE if process_one else ()), *program, backend, str(count)]
 
     done = subprocess.run(
-        command, env=_environment(root, tmp_path), capture_output=True, timeout=200, check=False
+        command,
+        env=_environment(root, tmp_path),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -160,19 +169,79 @@ async def test_run_cancelled_early(
     assert open_descriptors() - before == set()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_runs_cancelled_at_every_early_moment(
+    backend: str, root: Path, tmp_path: Path, orphans: Callable[[], set[int]]
+) -> None:
+    """A worker that adopts no orphans leaves none to process 1, not as a zombie either."""
+    program = [sys.executable, str(root / "tests/sandbox/workers.py"), "cancelled", backend, "80"]
+    environment = _environment(root, tmp_path)
+
+    done = subprocess.run(program, env=environment, capture_output=True, timeout=200, check=False)
+    left = orphans()
+    _reap(list(left))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"[]\n", b"")
+    assert left == set()
+
+
+async def test_hello_of_a_run_that_is_over() -> None:
+    """It is not answered: the number of the closed lifeline may be another file's by then."""
+    program, limits = Program(code=workers.ENDLESS), Limits()
+    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
+    async with backends.Unconfined().prepare(slot) as launch:
+        process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+        lifeline, (read, write) = process._lifeline, os.pipe()
+        process.release()
+        os.dup2(write, lifeline)
+
+        process._read_status(b"hello\n")
+        for each in (write, lifeline):
+            os.close(each)
+        await process.exited
+
+        assert os.read(read, 1) == b""
+        os.close(read)
+        process.close()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_number_given_to_another_process(nested: bool) -> None:
+    """What ended without a hello is looked for no more: its number may be another's by then."""
+    program, limits = Program(code=workers.ENDLESS), Limits()
+    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
+    idle = [sys.executable, "-c", "import time; time.sleep(1000)"]
+    with subprocess.Popen(idle) as other:  # noqa: ASYNC220 - it is killed below
+        async with backends.Unconfined().prepare(slot) as usual:
+            launch = replace(usual, argv=("false",), nested=nested)
+            process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+            await process.exited
+            process._process.pid = os.getpid() if nested else other.pid
+
+            process.reap_first()
+            process.close()
+
+        survived = other.poll() is None and _runs(other.pid)
+        other.kill()
+    assert survived
+
+
 async def test_killed_first_process(
     sandbox: ProcessSandbox, orphans: Callable[[], set[int]]
 ) -> None:
     """Where the kernel kills the sandbox's processes the run is killed by a signal, and over."""
+    begin = time.monotonic()
+    await backends.run(sandbox, "print(1)")
+    took = time.monotonic() - begin
     run = asyncio.create_task(backends.run(sandbox, "import time\ntime.sleep(60)"))
     assert await _until(lambda: len(orphans()) >= 2, 10)
-    # The program itself has to be under way, on a busy machine too.
-    await asyncio.sleep(1)
+    # The program itself has to be under way: many times what a whole run takes here and now.
+    await asyncio.sleep(max(1, 5 * took))
 
     for pid in orphans():
         with contextlib.suppress(ProcessLookupError):  # the first one takes the others with it
             os.kill(pid, signal.SIGKILL)
-    result = await asyncio.wait_for(run, 5)
+    result = await asyncio.wait_for(run, PATIENCE)
 
     assert (result.status, result.signal) == ("killed_by_signal", signal.SIGKILL)
     assert not any(map(_runs, orphans()))

@@ -13,6 +13,7 @@ from activities.sandbox.port import Program, Status
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from reflection.text import encoded_size
+from tests.patience import Stopwatch
 from tests.sandbox import backends
 
 FORKS = "import os\nfor _ in range(3): os.fork()\n"
@@ -141,20 +142,21 @@ async def test_background_processes_end(sandbox: ProcessSandbox) -> None:
     result = await backends.run(sandbox, code)
 
     assert (result.status, result.stdout.text) == ("ok", "done\n")
-    assert result.wall_seconds < 5
+    assert result.wall_seconds < 60
 
 
 async def test_runs_at_once(sandbox: ProcessSandbox) -> None:
     """Eight programs run at once, each by itself; more wait for room."""
     code = "import os, sys, time\ntime.sleep(0.3)\nopen('x', 'x').close()\nprint(sys.stdin.read())"
     programs = [Program(code=code, input=str(each)) for each in range(10)]
-    begin = time.monotonic()
+    begin, watch = time.monotonic(), Stopwatch()
 
     results = await asyncio.gather(*map(sandbox.run, programs))
 
     assert [each.stdout.text for each in results] == [f"{number}\n" for number in range(10)]
     assert {each.status for each in results} == {"ok"}
-    assert 0.6 < time.monotonic() - begin < 3
+    assert time.monotonic() - begin > 0.6
+    assert watch.seconds < 3
 
 
 @pytest.mark.parametrize(

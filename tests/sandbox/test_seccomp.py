@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from activities.sandbox.seccomp import MACHINES, OWN_PID, build_filter, groups
+from tests.patience import PATIENCE
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
 
@@ -215,7 +216,7 @@ def test_the_kernel_takes_it() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=PATIENCE,
     )
 
     expected = ["EPERM", "done", "ENOSYS", "done", "child", "done", "done"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 NOBODY = 65_534
 # Lays the interpreter where another user can reach it, though it lies in a folder of root's own.
 AS_NOBODY = """
@@ -60,7 +62,7 @@ def _as_nobody(
             cwd="/",
             env={"PYTHONPATH": f"{root}:{sysconfig.get_path('purelib')}", "PATH": os.defpath},
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
     except OSError:
@@ -145,7 +147,7 @@ def test_without_root(backend: str, root: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     if ran.returncode and "Permission denied" in ran.stderr + ran.stdout:

@@ -3,6 +3,8 @@
 workers.py endless BACKEND COUNT: run programs that never end; a line when all of them run
 workers.py outlived BACKEND COUNT: the same; its locks on folders end 0.3 s after all else of it
 workers.py many BACKEND COUNT: run many programs in two rows; as JSON what is there before and after
+workers.py cancelled BACKEND COUNT: cancel starts at early moments, each one millisecond later than
+    the one before, without patience where that kills all of a run; as JSON the processes left
 workers.py hostile BACKEND NAME...: run hostile programs by their ids; as JSON what came of them
 """
 
@@ -13,10 +15,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from activities.sandbox.backend import Backend, Launch, Slot
 from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 from tests.sandbox.canaries import adopt_orphans, descendants, ipc_objects, open_descriptors
@@ -106,6 +111,31 @@ async def many(backend: str, count: str) -> None:
     print(json.dumps({"before": before, "after": there(), "statuses": statuses}))
 
 
+class Impatient:
+    """A backend whose first process is killed at once, where its namespace goes with it."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.name, self.version = inner.name, inner.version
+        self._inner = inner
+
+    @asynccontextmanager
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+        """Prepare a run as the other does."""
+        async with self._inner.prepare(slot) as launch:
+            yield replace(launch, patience=0.0) if launch.nested else launch
+
+
+async def cancelled(backend: str, count: str) -> None:
+    sandbox = ProcessSandbox(Impatient(backends.build(backend)._backend), backends.CEILING, 8)
+    for moment in range(int(count)):
+        run = asyncio.create_task(backends.run(sandbox, ENDLESS))
+        await asyncio.sleep(moment / 1_000)
+        run.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await run
+    print(json.dumps(sorted(descendants(os.getpid()))))
+
+
 async def hostile(backend: str, *names: str) -> None:
     """Run the programs in a row, in a sandbox of a worker that is not root."""
     adopt_orphans()
@@ -122,6 +152,7 @@ WORKERS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "endless": endless,
     "outlived": outlived,
     "many": many,
+    "cancelled": cancelled,
     "hostile": hostile,
 }
 

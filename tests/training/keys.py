@@ -1,6 +1,5 @@
 """An environment in which a good reflection is known, and a worker that trains on it for real."""
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from reflection.agents.memory import (
 )
 from reflection.agents.prompts import reflector_prompt
 from tests import forks
+from tests.patience import PATIENCE, patiently
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 WRONG, RIGHT = "[answer] force", "[answer] key"
@@ -104,13 +104,12 @@ class World(NamedTuple):
         if words[0] in {"train", "retroformer"}:
             instructions = str(self.folder / "instructions")
             given += ["--reflector-instructions", instructions, "--max-output-tokens", "40"]
-        for _ in range(120):
+        for _ in patiently(0.5):
             ended = forks.run(
-                "starter.py", *words, *given, environment=self.environment, seconds=280
+                "starter.py", *words, *given, environment=self.environment, seconds=2 * PATIENCE
             )
             if ended.returncode != 3:
                 return ended
-            time.sleep(0.5)
         raise RuntimeError((self.folder / "worker.log").read_text())
 
     def train(self, identity: str, *more: str) -> Any:

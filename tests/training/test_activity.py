@@ -14,6 +14,7 @@ from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
 from activities.training.port import BUFFER, BufferTask, PairTask
 from bench.tiny_llama import rated_pairs
+from tests.patience import PATIENCE
 from tests.training.stages import RUN, artifacts, task
 
 DONE = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU"}
@@ -71,7 +72,7 @@ async def test_cancelled_process_is_killed(tmp_path: Path) -> None:
     environment.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, PATIENCE)
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 
@@ -100,6 +101,24 @@ async def test_one_stage_at_a_time(tmp_path: Path) -> None:
     runs = [ActivityEnvironment().run(activities.train_stage, task(run=run)) for run in "ab"]
 
     assert len(await asyncio.gather(*runs)) == 2
+
+
+async def test_a_kept_pair_that_can_t_be_read_is_named(tmp_path: Path) -> None:
+    """The buffer is refused for good, with the file's name in one line."""
+    activities, [pair] = TrainingActivities(tmp_path), rated_pairs(1, 0)
+    await ActivityEnvironment().run(
+        activities.keep_pair, PairTask(run=RUN, execution="e", pair=pair)
+    )
+    [kept] = run_folder(tmp_path, RUN).rglob("*.json")
+    kept.write_text("cut")
+
+    with pytest.raises(ApplicationError, match=f"{kept} can't be read") as error:
+        await ActivityEnvironment().run(
+            activities.assemble_buffer, BufferTask(run=RUN, execution="e", pairing="ordered")
+        )
+
+    assert error.value.non_retryable
+    assert "\n" not in error.value.message
 
 
 async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:

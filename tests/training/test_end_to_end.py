@@ -3,13 +3,13 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from commands.embedded import Place
 from tests.e2e.conftest import commands_beside
+from tests.patience import PATIENCE, patiently
 from tests.training.keys import World, made
 
 RUN = "first"
@@ -36,7 +36,7 @@ def test_a_trained_reflector_helps_the_agent(world: World) -> None:
         )  # fmt: skip
     finally:
         worker.terminate()
-        worker.join(60)
+        worker.join(PATIENCE)
 
     result = found
     before, after = result["before"], result["after"]
@@ -66,7 +66,7 @@ def test_a_killed_worker_is_followed_by_another(world: World) -> None:
         ended = world.type("watch", "killed")
     finally:
         worker.terminate()
-        worker.join(60)
+        worker.join(PATIENCE)
 
     assert ended.returncode == 0, ended.stderr
     stages = json.loads(ended.stdout)["stages"]
@@ -77,10 +77,9 @@ def test_a_killed_worker_is_followed_by_another(world: World) -> None:
 
 def until_step(world: World, identity: str, stage: str) -> None:
     """Wait until a stage is far enough to have a checkpoint."""
-    for _ in range(600):
+    for _ in patiently(0.2):
         shown = world.type("show", identity)
         seen = json.loads(shown.stdout) if shown.returncode == 0 else {}
         if seen.get("phase") == stage and seen["step"] > seen["of"] / 2:
             return
-        time.sleep(0.2)
     pytest.fail(f"{identity} did not come to {stage}: {shown.stderr}")

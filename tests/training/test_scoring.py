@@ -14,6 +14,7 @@ from activities.training.activity import ScoringActivities, variables
 from activities.training.port import Scores, ScoreTask
 from activities.training.served import Served
 from activities.training.weights import load_reward_model, load_tokenizer, score
+from tests.patience import PATIENCE
 from tests.training.serving import artifacts
 
 PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
@@ -104,7 +105,7 @@ async def test_a_cancelled_call(served: Served) -> None:
 
     environment.cancel()
 
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(asyncio.CancelledError):
             await call
 

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,7 +16,8 @@ from activities.language_model.port import ModelCall, ModelReply, PermanentModel
 from activities.training.served import Served
 from activities.training.serving import Chat, Models, RefusedError, Server
 from activities.training.weights import load_policy
-from tests.training.serving import artifacts, serving
+from tests.patience import PATIENCE
+from tests.training.serving import artifacts, hostile, serving
 
 PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
 
@@ -26,14 +28,20 @@ def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(root: Path, base: Path) -> Iterator[Served]:
+def trap(root: Path, base: Path) -> Path:
+    return hostile(base, root)
+
+
+@pytest.fixture(scope="module")
+def served(root: Path, base: Path, trap: Path) -> Iterator[Served]:
+    del trap  # its folders are there
     with serving(root, [str(base)]) as made:
         yield made
 
 
 def sent(served: Served, path: str, body: dict[str, Any] | None = None) -> str:
     given = None if body is None else json.dumps(body).encode()
-    with urlopen(f"{served.address}/{path}", given, timeout=60) as reply:  # noqa: S310 - on loopback
+    with urlopen(f"{served.address}/{path}", given, timeout=PATIENCE) as reply:  # noqa: S310 - on loopback
         return str(reply.read().decode())
 
 
@@ -99,7 +107,13 @@ def test_the_list(served: Served, base: Path) -> None:
     """The models that write are listed: no reward model, and nothing outside the folder."""
     listed = [model["id"] for model in json.loads(sent(served, "v1/models"))["data"]]
 
-    assert listed == sorted([str(base), "base", "broken", "train-1", "train-1/reflector"])
+    assert listed == sorted(
+        [
+            *(str(base), "base", "broken", "train-1", "train-1/reflector"),
+            *("slow", "large", "raising", "several", "named"),
+            *("pickled", "adapted", "garbled", "coded"),
+        ]
+    )
 
 
 def test_a_cut_reply(served: Served) -> None:
@@ -125,6 +139,10 @@ def test_a_cut_reply(served: Served) -> None:
         ("x" * 5_000, 404, "model_not_found"),
         ("train-1/reward_model", 404, "model_not_found"),
         ("broken", 400, "model_broken"),
+        ("pickled", 400, "model_broken"),
+        ("adapted", 400, "model_broken"),
+        ("garbled", 400, "model_broken"),
+        ("coded", 400, "model_broken"),
     ],
 )
 def test_names(served: Served, name: str, status: int, code: str) -> None:
@@ -133,6 +151,63 @@ def test_names(served: Served, name: str, status: int, code: str) -> None:
 
     assert (found["status"], found["code"]) == (status, code)
     assert "\n" not in found["message"]
+
+
+def test_no_code_of_a_model_runs(served: Served, trap: Path) -> None:
+    """Pickled weights and Python files that come with a model are left alone."""
+    said = [asked(served, name)["message"] for name in ("pickled", "adapted", "coded")]
+
+    assert all("can't be loaded" in each for each in said)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raising", "no system message"),
+        ("large", "MemoryError"),
+        ("several", "multiple chat templates"),
+    ],
+)
+def test_a_template_that_fails(served: Served, name: str, said: str) -> None:
+    """What it raises is said in one line, and the memory that it takes is bounded."""
+    found = asked(served, name)
+
+    assert (found["status"], found["code"]) == (400, "invalid_value")
+    assert f"The chat template of {name} can't format the messages" in found["message"]
+    assert said in found["message"]
+
+
+def test_a_token_named_as_a_setting(served: Served) -> None:
+    """The tokenizer's names of its tokens take no setting's place."""
+    assert "choices" in asked(served, "named", max_tokens=1)
+
+
+def test_a_template_without_end_holds_nobody_up(served: Served) -> None:
+    """It is ended after five seconds; meanwhile others are answered."""
+    asked(served, "base", max_tokens=1)
+    with ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(asked, served, "slow")
+        others = [asked(served, "base", max_tokens=1) for _ in range(3)]
+        waited = not slow.done()
+        found = slow.result()
+
+    assert all("choices" in reply for reply in others)
+    assert waited
+    assert (found["status"], found["code"]) == (400, "invalid_value")
+    assert "The chat template of slow" in found["message"]
+
+
+def test_a_model_s_odd_settings(base: Path, tmp_path: Path) -> None:
+    """Whatever a folder's config.json has, the others are listed."""
+    odd = ("[]", '{"architectures": [1]}', '{"architectures": 1}', "[" * 100_000, "\xff")
+    for number, text in enumerate(odd):
+        folder = tmp_path / f"odd-{number}"
+        folder.mkdir()
+        (folder / "config.json").write_text(text, encoding="latin-1")
+    shutil.copytree(base, tmp_path / "base")
+
+    assert "base" in Models(tmp_path, ()).names()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +238,7 @@ def test_nobody_waits(root: Path) -> None:
     left.set()
     chat = Chat.model_validate({"model": "base", "messages": [{"role": "user", "content": "a"}]})
 
-    reply = Server(Models(root, ()))._write(chat, left)
+    reply = Server(Models(root, ()))._write(chat, "a", left)
 
     assert reply["usage"]["completion_tokens"] == 1
 

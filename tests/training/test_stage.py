@@ -1,13 +1,16 @@
 """Stages in processes that are killed, whose checkpoints are damaged, and whose disk is full."""
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
-from activities.training.artifacts import run_folder
+from activities.training.artifacts import run_folder, write_manifest
+from tests.patience import PATIENCE
 from tests.training import stages
+from tests.training.serving import Trap
 from tests.training.stages import RUN, artifacts, lines, outcome, start, task, weights
 
 
@@ -103,6 +106,23 @@ def test_damaged_checkpoint_is_passed_over(base: Path, rewarded: Path, tmp_path:
     assert weights(root, "reward_model") == weights(rewarded, "reward_model")
 
 
+def test_checkpoint_that_is_a_trap_is_refused(base: Path, tmp_path: Path) -> None:
+    """A file that was replaced, with its manifest, is not run: one line names its folder."""
+    root = artifacts(tmp_path / "root", base)
+    lines(start(root, task()), lambda line: line["step"] == 8)
+    part = run_folder(root, RUN) / "reward_model.part"
+    for manifest in part.glob("*/manifest.json"):
+        (manifest.parent / "optimizer.pt").write_bytes(pickle.dumps(Trap(tmp_path / "trap")))
+        write_manifest(manifest.parent)
+
+    error = outcome(root, task())["error"]
+
+    assert f"{part}/checkpoint-" in error["message"]
+    assert "can't be unpickled: remove that folder" in error["message"]
+    assert error["permanent"]
+    assert not (tmp_path / "trap").exists()
+
+
 def test_full_disk_is_one_clear_line(base: Path, tmp_path: Path) -> None:
     """A full disk is said in one line, can be tried again, and leaves nothing that seems done."""
     root = artifacts(tmp_path / "root", base)
@@ -128,7 +148,7 @@ def test_end_of_worker_ends_training(base: Path, tmp_path: Path) -> None:
 
     process.stdin.close()
 
-    assert process.wait(timeout=10) == 1
+    assert process.wait(timeout=PATIENCE) == 1
     process.stdout.close()
 
 

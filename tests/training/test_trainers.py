@@ -1,14 +1,20 @@
 """What the trainers are given, and what would spoil a reflector if they were given it."""
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
+from activities.training import weights
 from activities.training.artifacts import TrainingError
 from activities.training.job import Job, settings
 from activities.training.trainers import Reward, train
@@ -32,6 +38,7 @@ from tests.training.stages import task
 # TRL's own use of what Transformers will remove, at each step; versions of both are pinned.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
+KINDS = AutoTokenizer, AutoModelForCausalLM, AutoModelForSequenceClassification
 PROMPT = prompts(1)[0]
 GOOD, BAD = "Read the label next time.", "Skip the label next time."
 
@@ -281,6 +288,34 @@ def test_base_model_gets_a_template_that_is_saved(plain: Path, tmp_path: Path) -
     assert saved.chat_template == TEMPLATE
     assert saved.pad_token == saved.eos_token
     assert prompt_text(saved, PROMPT) == f"{PROMPT}\n"
+
+
+def test_what_may_be_loaded_is_stated_at_each_load() -> None:
+    """No code that comes with a model, no weights but safetensors, whatever the defaults are."""
+    asked = list[tuple[Any, dict[str, Any]]]()
+
+    def load(kind: Any, _: object, /, **given: Any) -> None:
+        asked.append((kind, given))
+        raise EOFError
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in KINDS:
+            patch.setattr(kind, "from_pretrained", classmethod(load))
+        for loading in (load_tokenizer, load_policy, load_reward_model):
+            with pytest.raises(WeightsError, match="can't be loaded: EOFError"):
+                loading("some/model")
+        with pytest.raises(WeightsError, match="can't be loaded: EOFError"):
+            new_reward_model("some/model", 0, None)
+
+    assert [given.pop("trust_remote_code") for _, given in asked] == [False] * 4
+    safe = [given.get("use_safetensors", kind is AutoTokenizer) for kind, given in asked]
+    assert safe == [True] * 4
+    calls = [
+        path.name
+        for path in Path(weights.__file__).parent.glob("*.py")
+        for _ in re.findall(r"\.from_pretrained\(", path.read_text("utf-8"))
+    ]
+    assert calls == ["weights.py"]
 
 
 def test_policy_is_no_reward_model(base: Path) -> None:

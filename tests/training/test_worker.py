@@ -19,6 +19,7 @@ from adapters import servable, trained
 from commands.embedded import Place, free_port
 from connection import ConfigurationError, connect
 from service import parse
+from tests.patience import PATIENCE
 from tests.training.serving import artifacts
 from worker import QUEUES
 
@@ -137,7 +138,7 @@ async def test_a_worker(
 
         worker.send_signal(signal.SIGTERM)
 
-        assert worker.wait(40) == 0
+        assert worker.wait(PATIENCE) == 0
     said = [check.said for check in found.checks if check.area == "training"]
     assert said == [f"what is trained is kept in {root}"]
     assert reply.text

@@ -273,7 +273,8 @@ def test_success_by_episode() -> None:
 
     def row(made: int | None, solved: int | None, hidden: bool | None = None) -> dict[str, Any]:
         known = {"episode_count": made, "solved_after": solved, "hidden_passed": hidden}
-        return {**known, "best_return": None, "judged": False}
+        by = "script" if hidden else "cases"
+        return {**known, "best_return": None, "judged": False, "verified_by": by}
 
     lines = [row(1, 1, True), row(3, 3, False), row(3, None), row(2, 2, True), row(None, None)]
     document, [table] = success(lines)
@@ -282,6 +283,7 @@ def test_success_by_episode() -> None:
     assert document["solved_by_episode"] == [1, 2, 3]
     assert [row[:3] for row in table.rows] == [
         ("1 episode", 1, 5), ("2 episodes", 2, 5), ("3 episodes", 3, 5), ("hidden tests", 2, 3),
+        ("of them beside the code", 2, 3),
     ]  # fmt: skip
     assert table.title == "Solved"
     assert success([{**lines[0], "judged": True}])[1][0].title == "Solved, as only a model judged"

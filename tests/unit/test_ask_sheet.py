@@ -1,5 +1,7 @@
 """What a run of self-consistency shows, whichever renderer draws it."""
 
+import json
+
 import pytest
 
 from reflection.sampling.loop import progress
@@ -71,13 +73,22 @@ def test_what_a_reader_has_to_know_is_flagged(
     assert any(said.startswith(flag) for said in told(sampled(answers), **changes).flags)
 
 
+@pytest.mark.parametrize("name", ['the owner" (verified', "a person", "by ann", "None"])
+def test_a_name_is_shown_as_the_claim_that_it_is(name: str) -> None:
+    """Whatever it holds: any client of the namespace may give any."""
+    shown = told(finished(["A", put_in(1, "B", name)]))
+    claim = f"B by {json.dumps(name)} (unverified)"
+
+    assert column(shown.decisions, "vote")[1] == ("B by a person" if name == "a person" else claim)
+
+
 def test_a_person_is_named() -> None:
     """An answer that a person put in, and a person's wish to finish, carry the name."""
     shown = told(finished(["A", put_in(1, "B", "Ann")]))
 
-    assert column(shown.decisions, "decision") == ["go on", "go on", "stopped by Ann"]
-    assert column(shown.decisions, "vote") == ["A", "B by Ann", "-"]
-    assert shown.steps[-1].words == "stop: finished by Ann"
+    assert column(shown.decisions, "decision")[2] == 'stopped by "Ann" (unverified)'
+    assert column(shown.decisions, "vote") == ["A", 'B by "Ann" (unverified)', "-"]
+    assert shown.steps[-1].words == 'stop: finished by "Ann" (unverified)'
 
 
 def test_what_failed_is_not_called_unreadable() -> None:

@@ -1,6 +1,8 @@
 """A batch's file before anything starts: which lines are taken, and what is said of the others."""
 
 import asyncio
+import csv
+import io
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,48 @@ from reflection.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, V
 from reflection.batch.result import BatchResult, BatchRun
 
 Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *(
+            (text, f"'{text}")
+            for text in ("=1+1", "+cmd", "-3+1", "@x", "-", "\t=1", "\r=1", "\n=1")
+        ),
+        *((text, f"'{text}") for text in ("- item", "-3.5\n=1", "+.", "\uff1d1", "-3 pounds")),
+        *(
+            (text, text)
+            for text in ("-3.5", "+4", "-1,000", "-1e-5", "-.5", "5%", "a=1", "", "'=1")
+        ),
+        ("\x00=1", "'=1"),
+        ("\x1b[2J\x07-3.5", "[2J-3.5"),
+        ("a\r\nb\tc\x85\x7f", "a\r\nb\tc"),
+    ],
+)
+def test_a_cell_runs_as_no_formula(text: str, written: str) -> None:
+    """What begins like one gets an apostrophe, a number stays one, and control characters go."""
+    assert rows.cell(text) == written
+
+
+async def test_every_cell_of_a_table_is_written_so(capsys: Capture) -> None:
+    """Those of models and those of people alike; numbers stay as they are."""
+    variants = (Variant(name="a", workflow="SelfConsistencyWorkflow"),)
+    request = BatchRequest(variants=variants, pages=1)
+    hostile = {"answer": "=A", "gold": "@B", "id": "+C", "error": "\x1b-D", "doubt": "=E"}
+    row = {**dict.fromkeys(rows.columns_of(request)), **hostile, "status": "completed"}
+
+    async def made() -> Any:
+        yield row | {"line": 1, "score": -3.5}
+
+    chosen = batch.Chosen(None, False, False, False, Wanted(), "csv", {})
+    await rows._print("batch", request, made(), None, chosen)
+
+    [read] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert {name: read[name] for name in hostile} == {
+        "answer": "'=A", "gold": "'@B", "id": "'+C", "error": "'-D", "doubt": "'=E",
+    }  # fmt: skip
+    assert read["score"] == "-3.5"
 
 
 def items(path: Path, text: str, name: str = "q.csv", command: str = "ask") -> list[Any]:

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from commands.codec import BODY_BYTES, CodecServer, codec
 from connection import EXPANDED_BYTES, ZLIB
-from tests.unit.test_encryption import PLAIN, codec_of
+from tests.unit.test_encryption import PLAIN, RUN, codec_of, of_activity
 
 TOKEN, WEB_UI = "a-token-of-24-characters", "http://localhost:8233"
 KNOWN = {"Authorization": f"Bearer {TOKEN}", "X-Namespace": "default"}
@@ -47,6 +47,16 @@ async def test_payloads_are_decrypted_and_decompressed(asked: Asked) -> None:
     assert answer.status == 200
     found = ParseDict(await answer.json(), Payloads())
     assert list(found.payloads) == [PLAIN] * 4
+
+
+async def test_what_was_encrypted_for_any_run_is_shown(asked: Asked) -> None:
+    """The server knows no run to compare it with; `temporal` prints what has no more metadata."""
+    places = (RUN, of_activity("mull-llm"))
+    sealed = [each for place in places
+              for each in await codec_of("main-1").with_context(place).encode([PLAIN])]  # fmt: skip
+    answer = await asked.post("/decode", json=body(*sealed), headers=KNOWN)
+
+    assert list(ParseDict(await answer.json(), Payloads()).payloads) == [PLAIN] * 2
 
 
 async def test_payloads_are_encrypted_for_who_starts_a_run(asked: Asked) -> None:

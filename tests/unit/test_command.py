@@ -15,12 +15,13 @@ import pytest
 import typer
 
 import starter
-from commands import command, follow, start, updates
+from commands import command, follow, pages, start, updates
+from reflection.batch.request import BatchPage
 from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
-from reflection.request import Request
+from reflection.request import Request, Review
 from reflection.sampling.request import SelfConsistencyRequest
 from worker import main as worker_main
 
@@ -387,16 +388,17 @@ def test_hints_break_between_words(
 
 
 def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK takes an empty namespace or key for a value; keys that are lost encrypt nothing."""
+    """The SDK takes an empty namespace or key for a value; what is lost bars nothing."""
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "")
     monkeypatch.setenv("TEMPORAL_API_KEY", "key")
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", "")
+    monkeypatch.setenv("MULL_MODELS", "")
 
     command.drop_empty_variables()
 
     assert os.environ["TEMPORAL_API_KEY"] == "key"
     assert "TEMPORAL_NAMESPACE" not in os.environ
-    assert os.environ["MULL_ENCRYPTION_KEYS"] == ""
+    assert os.environ["MULL_ENCRYPTION_KEYS"] == os.environ["MULL_MODELS"] == ""
 
 
 def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +475,7 @@ def test_a_secret_that_has_the_folder_s_name_is_no_folder(
         ("report x --html", "Option '--html' requires an argument: --html FILE."),
         ("ask q --model", "Option '--model' requires an argument: --model VALUE."),
         ("ask q --json=3", "Option '--json' does not take a value."),
-        ("review x --deny a b", 'unable to parse string as an integer: --deny CALL "WHY".'),
+        ("review x --draft a", "valid integer, unable to parse string as an integer."),
     ],
 )
 def test_an_option_without_its_arguments_is_shown_as_it_is_used(given: str, said: str) -> None:
@@ -495,3 +497,39 @@ def test_a_suggestion_is_a_question(
 
     assert starter.main() == 2
     assert "Did you mean 'ask'? See `mull --help`." in capsys.readouterr().err
+
+
+class Sent:
+    """A run that notes what it is sent."""
+
+    def __init__(self) -> None:
+        self.handle, self.taken = self, list[Any]()
+
+    async def execute_update(self, name: str, given: Any) -> int:
+        """Take an update."""
+        self.taken.append((name, given))
+        return 1
+
+
+async def test_what_is_too_large_for_one_message_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several such at once would end the run: one line says how large it is, and the limit."""
+
+    async def served(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(updates, "unserved", served)
+    run: Any = Sent()
+    fits, exceeds = (Review(replace=letter * 100_000) for letter in ("x", "\U0001f30a"))
+    await updates._update(run, run, "review", fits)
+    with pytest.raises(typer.Exit) as caught:
+        await updates._update(run, run, "review", exceeds)
+    page = BatchPage.model_construct(number=0, items=({"question": "x" * 400_000},))
+    with pytest.raises(typer.Exit):
+        await pages.send_page(run, page)
+
+    assert run.taken == [("review", fits)]
+    assert caught.value.exit_code == command.Exit.USAGE
+    said = "Error: this is 400,014 bytes; a run takes at most 400,000 at once."
+    assert capsys.readouterr().err.splitlines()[0] == said

@@ -7,8 +7,10 @@ import ast
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from temporalio.workflow import _Definition
 
 import worker
@@ -42,6 +44,63 @@ def test_no_workflow_overrides_a_handler(kind: type) -> None:
     assert {"run", "__init__"} <= set(vars(kind))
     for hook in ("_progress", "_sheet", "_has_ended", "_warn"):
         assert getattr(kind, hook) is not getattr(Workflow, hook)
+
+
+def taken(kind: type) -> Iterator[Any]:
+    """Yield the types of all that a workflow takes: its start, updates, signals and queries."""
+    known = _Definition.must_from_class(kind)
+    yield from known.arg_types or ()
+    for handlers in (known.updates, known.signals, known.queries):
+        for handler in handlers.values():
+            yield from handler.arg_types or ()
+
+
+def unbounded(schema: Any, known: dict[str, Any], place: str, within: str = "") -> Iterator[str]:
+    """Name the lists and mappings in a JSON schema that may be of any length."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name and name not in within.split():
+        yield from unbounded(known[name], known, place, f"{within} {name}")
+    parts = [*schema.get("prefixItems", ()), *schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    if schema.get("type") == "array":
+        parts += [schema["items"]] if "items" in schema else []
+        if "maxItems" not in schema:
+            yield place
+    if schema.get("type") == "object" and "properties" not in schema:
+        parts += [schema["additionalProperties"]]
+        if "maxProperties" not in schema and "enum" not in schema.get("propertyNames", {}):
+            yield place
+    for part in parts:
+        if isinstance(part, dict):
+            yield from unbounded(part, known, place, within)
+    for field, part in schema.get("properties", {}).items():
+        yield from unbounded(part, known, f"{place}.{field}", within)
+
+
+@pytest.mark.parametrize("kind", [*worker.WORKFLOWS, *worker.HELPERS])
+def test_every_list_that_a_workflow_takes_is_bounded(kind: type) -> None:
+    """And so is every mapping, however deep it stands, of helpers too.
+
+    What is any JSON, in the items and requests of a batch, is bounded by its bytes.
+    """
+    schemas = [TypeAdapter(each).json_schema() for each in taken(kind)]
+
+    found = [unbounded(one, one.get("$defs", {}), one.get("title", "")) for one in schemas]
+
+    assert [place for places in found for place in places] == []
+
+
+def test_an_unbounded_list_is_found() -> None:
+    """Wherever it stands: in a choice, a pair, a mapping, or another list."""
+    hidden: list[Any] = [
+        dict[str, int],
+        tuple[list[int], int],
+        int | list[str],
+        tuple[tuple[int, ...], ...],
+    ]
+
+    assert [list(unbounded(TypeAdapter(one).json_schema(), {}, "a")) for one in hidden] == [
+        ["a"], ["a"], ["a"], ["a", "a"],
+    ]  # fmt: skip
 
 
 MUTATORS = frozenset(

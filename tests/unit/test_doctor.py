@@ -79,9 +79,24 @@ def test_models_and_their_keys(environment: dict[str, str], states: str, said: s
     """Keys are told by their variables, and a provider that is not known may be mistyped."""
     checks = model_checks(environment)
 
-    assert [check.state for check in checks] == states.split()
+    assert [check.state for check in checks if check.name != "named"] == states.split()
     assert said in str(checks)
     assert SECRET not in str(checks)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "requests may name any model (MULL_MODELS)"),
+        ({"MULL_MODELS": ""}, "requests may name no other models (MULL_MODELS)"),
+        ({"MULL_MODELS": "openai/*"}, "requests may name openai/* (MULL_MODELS)"),
+    ],
+)
+def test_what_requests_may_name_is_shown(environment: dict[str, str], said: str) -> None:
+    """Also where it is anything."""
+    [check] = [check for check in model_checks(environment) if check.name == "named"]
+
+    assert (check.state, check.said) == ("ok", said)
 
 
 def test_no_value_of_a_secret_is_in_any_check() -> None:

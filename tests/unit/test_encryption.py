@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -24,10 +25,12 @@ from temporalio.exceptions import ApplicationError
 from activities.doctor import encryption_check
 from commands import follow
 from connection import (
+    BOUND_TO,
     COMPRESSED_OVER,
     DATA_CONVERTER,
     ENCRYPTED,
     KEY_ID,
+    REFUSED,
     ConfigurationError,
     UnreadableError,
     _EncodedFailureConverter,
@@ -112,6 +115,74 @@ def test_what_was_changed_is_not_decrypted() -> None:
 
     changed = [renamed, turned, cut]
     assert decrypted(codec, good, *changed) == [PLAIN, *changed]
+
+
+def test_what_an_earlier_version_encrypted_is_read() -> None:
+    """It was bound to nothing: written out here as that version wrote it."""
+    key, nonce = AESGCM(b"main-1".ljust(32)), b"n" * 12
+    beside = b"binary/encrypted AES-256-GCM main-1"
+    data = nonce + key.encrypt(nonce, PLAIN.SerializeToString(), beside)
+    old = Payload(metadata={"encoding": ENCRYPTED, KEY_ID: b"main-1"}, data=data)
+    renewed = Payload(metadata={**old.metadata, BOUND_TO: b'{"id": "run"}'}, data=data)
+    codec = codec_of("main-1")
+
+    for reader in (codec, codec.with_context(RUN), codec.with_context(of_activity("mull-llm"))):
+        assert decrypted(reader, old) == [PLAIN]
+        assert decrypted(reader, renewed) == [renewed]
+
+
+PLACES = [
+    RUN,
+    WorkflowSerializationContext("default", "other"),
+    WorkflowSerializationContext("elsewhere", "run"),
+    ActivitySerializationContext("default", "1", "call", "mull-llm", "run", "Run", False),
+    ActivitySerializationContext("default", "1", "call_tool", "mull-llm", "run", "Run", False),
+    ActivitySerializationContext("default", "run", "call", "mull-llm", None, None, False),
+    ActivitySerializationContext("default", "other", "call", "mull-llm", None, None, False),
+]
+
+
+@pytest.mark.parametrize("writer", range(len(PLACES)))
+@pytest.mark.parametrize("reader", range(len(PLACES)))
+def test_what_was_encrypted_for_one_place_is_read_at_no_other(writer: int, reader: int) -> None:
+    """Namespace, run, and kind: a run's own, that of a call of a type, or of one without a run."""
+    codec = codec_of("main-1")
+    [sealed] = encrypted(codec.with_context(PLACES[writer]), PLAIN)
+    [found] = decrypted(codec.with_context(PLACES[reader]), sealed)
+
+    assert (found == PLAIN) == (writer == reader)
+    assert (found.metadata["encoding"] == REFUSED) == (writer != reader)
+    assert decrypted(codec, sealed) == [PLAIN]
+
+
+def test_a_standalone_call_s_result_is_read_by_who_waits_for_it() -> None:
+    """The SDK tells its type to none but who started it, and who runs it."""
+    codec = codec_of("main-1")
+    [sealed] = encrypted(codec.with_context(PLACES[5]), PLAIN)
+    known = ActivitySerializationContext("default", "run", None, None, None, None, False)
+
+    assert decrypted(codec.with_context(known), sealed) == [PLAIN]
+
+
+@pytest.mark.parametrize("changed", [b'{"id": "other"}', b"", None])
+def test_what_a_payload_is_for_can_t_be_changed(changed: bytes | None) -> None:
+    """It is authenticated, also that it is there at all."""
+    codec = codec_of("main-1").with_context(RUN)
+    [sealed] = encrypted(codec, PLAIN)
+    if changed is None:
+        del sealed.metadata[BOUND_TO]
+    else:
+        sealed.metadata[BOUND_TO] = changed
+
+    assert decrypted(codec, sealed) == [sealed]
+
+
+@pytest.mark.parametrize("given", ["", "yes", "READ"])
+def test_only_read_is_a_value_of_mull_clear(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """Nobody takes what is in the clear by a mistyped word."""
+    monkeypatch.setenv("MULL_CLEAR", given)
+    with pytest.raises(ConfigurationError, match='MULL_CLEAR: expected "read", or unset it'):
+        chosen_codec()
 
 
 @pytest.mark.parametrize("kind", [SelfConsistencyRequest, str], ids=["a request", "a result"])
@@ -262,6 +333,8 @@ def test_the_keys_are_among_the_secrets_and_their_ids_are_not(
         ({"MULL_ENCRYPTION_KEYS": keys("b", "code-1", "a")},
          "on: encrypts with b, code's with code-1, also decrypts a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a")}, "on: encrypts with a"),
+        ({"MULL_ENCRYPTION_KEYS": keys("a"), "MULL_CLEAR": "read"},
+         "on: encrypts with a; MULL_CLEAR: workers also take what is in the clear"),
         ({"MULL_ENCRYPTION_KEYS": keys("code-2", "code-1")},
          "on: code's with code-2, also decrypts code-1"),
         ({"MULL_CODEC": "own_codec:made"}, "on: by the codec of MULL_CODEC"),
@@ -284,6 +357,7 @@ class Described:
     """A run, as the server describes it to who has this codec."""
 
     def __init__(self, codec: PayloadCodec, *, tries: int = 1) -> None:
+        self._client = self
         self.data_converter = replace(
             DATA_CONVERTER, payload_codec=codec, failure_converter_class=_EncodedFailureConverter
         )

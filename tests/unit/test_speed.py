@@ -20,7 +20,7 @@ from activities.documents.formats import decode, html_lines, parts_of, text_line
 from activities.documents.roots import UnreadableError
 from activities.environments import code
 from activities.environments import documents as questions_of
-from reflection import details, replies, request, text
+from reflection import details, replies, request, sheet, text
 from reflection.agents import loop as acting
 from reflection.agents import prompts as agent_prompts
 from reflection.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
@@ -131,7 +131,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
-                text: "well_formed neutral width fold words quoted encoded_size",
+                text: "well_formed neutral revealed width fold words quoted encoded_size",
             }.items()
             for name in names.split()
         },
@@ -157,6 +157,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "cases.parsed": lambda: cases.parsed(worst, "exec"),
         "cases.calls": lambda: cases.calls(worst, "f"),
         "cases.steps": lambda: cases.steps(worst, "f"),
+        "cases.runs_apart": lambda: cases.runs_apart(worst, worst, "f"),
         "cases.case_of": lambda: cases.case_of(worst, worst),
         "extraction.examples": lambda: extraction.examples(worst, None),
         "markup.stands_in": lambda: markup.stands_in(worst[:2_000], worst),
@@ -196,6 +197,8 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "text.within": lambda: text.within(worst, 1_000_000),
         "request.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
+        "sheet.claimed": lambda: sheet.claimed(worst),
+        "sheet.signed": lambda: sheet.signed(worst, worst),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),
         "verdict.bounded": lambda: verdict.bounded(failure),
         "verdict.same": lambda: verdict.same(worst, f"{worst}."),
@@ -302,7 +305,7 @@ def test_what_is_not_linear_is_found(
 NO_TEXTS = (
     "same_model grant replace score thing_words guardrail room room_for run_sheet columns table "
     "draft_table decision_table tally_words stopped details fitted approve thinking turn_id "
-    "output_limit time_out"
+    "output_limit time_out model_name"
 )
 
 

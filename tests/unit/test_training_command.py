@@ -10,7 +10,7 @@ import starter
 from commands import follow, start
 from commands.retroformer import retroformer, train
 from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import RetroformerTrainingRequest
+from reflection.agents.training import Planned, RetroformerTrainingRequest, Training
 
 CHOICE = ("retroformer", "--env", "mine", "--task", "t1", "--reward-model", "r/reward_model")
 TRAINING = ("train", "--env", "mine", "--reflector", "hosted_vllm/base", "--base-model", "base")
@@ -46,6 +46,22 @@ def test_a_reward_model_chooses(typed: Any) -> None:
         reflector="hosted_vllm/r",
         reflection_tries=5,
     )
+
+
+def test_a_training_learns_from_scripts_only_where_it_is_told_to(
+    typed: Any, tmp_path: Path
+) -> None:
+    """Its rollouts are told so, too."""
+    file = tmp_path / "tasks.txt"
+    file.write_text("1\n")
+    plain, told = (
+        typed(*TRAINING, "--tasks", str(file), *option)[1]
+        for option in ((), ("--keep-script-verdicts",))
+    )
+
+    state = Training(request=told, workflow_id="w", execution="e")
+    assert (plain.keep_script_verdicts, told.keep_script_verdicts) == (False, True)
+    assert state.rollout(Planned(0, 1)).keep_script_verdicts
 
 
 def test_a_training_reads_the_names_of_its_tasks(typed: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from connection import TASK_QUEUE
 from reflection.batch.result import BatchResult
 from reflection.run import Spending
 from tests.conftest import STRICT
+from tests.patience import PATIENCE
 from tests.scripted import judgement, reply
 
 JUDGED = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.01)
@@ -29,17 +30,17 @@ class DraftReader:
         self.calls: list[ModelCall] = []
         self.most = 0
         self._delay = delay
-        self._under_way = 0
+        self.under_way = 0
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Judge by the draft's words. Raises PermanentModelError where a draft is wanted."""
         self.calls.append(call)
-        self._under_way += 1
-        self.most = max(self.most, self._under_way)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
         try:
             return await self._judge(call)
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
 
     async def _judge(self, call: ModelCall) -> ModelReply:
         draft = call.prompt.partition('Draft: "')[2].partition('"')[0]
@@ -92,4 +93,4 @@ async def begin_batch(client: Client, request: dict[str, Any]) -> WorkflowHandle
 async def run_batch(client: Client, model: LanguageModel, request: dict[str, Any]) -> BatchResult:
     async with served(client, model):
         handle = await begin_batch(client, request)
-        return BatchResult.model_validate(await asyncio.wait_for(handle.result(), 90))
+        return BatchResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))

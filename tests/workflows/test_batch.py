@@ -15,6 +15,7 @@ from temporalio.exceptions import CancelledError
 
 from reflection.batch.result import BatchProgress, BatchResult
 from reflection.critique.result import ReflectOnResultResult
+from tests.patience import PATIENCE
 from tests.workflows.batches import (
     DraftReader,
     batch_of,
@@ -159,7 +160,7 @@ async def test_a_run_s_own_result_is_read_by_its_id(client: Client) -> None:
 
 async def until(handle: WorkflowHandle[Any, Any], **counts: int) -> BatchProgress:
     """Wait until this many runs have ended, run or failed, and return where the batch stands."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             seen: dict[str, Any] = await handle.query("progress")
             if counts.items() <= seen.items():
@@ -177,11 +178,11 @@ async def test_finishing_it_keeps_the_runs_that_have_ended(client: Client) -> No
         request = batch_of("score 0.4", "slow", "slow", "score 0.9", max_concurrency=2)
         handle = await begin_batch(client, request)
         seen = await until(handle, done=1, running=2)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while len(model.calls) < 3:
                 await asyncio.sleep(0.05)
         await handle.execute_update("finish_now", {"author": "Ada"})
-        result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), 30))
+        result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
     assert (seen.total, seen.failed, seen.tokens, seen.stop_reason) == (4, 0, 100, None)
     assert statuses(result) == ["completed", "cancelled", "cancelled", "not_started"]
@@ -194,12 +195,12 @@ async def test_cancelling_it_cancels_its_runs(client: Client) -> None:
     model = DraftReader()
     async with served(client, model):
         handle = await begin_batch(client, batch_of("slow", "slow"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while len(model.calls) < 2:
                 await asyncio.sleep(0.05)
         await handle.cancel()
         with pytest.raises(WorkflowFailureError) as caught:
-            await asyncio.wait_for(handle.result(), 30)
+            await asyncio.wait_for(handle.result(), PATIENCE)
         children = [client.get_workflow_handle(f"{handle.id}/{place}-judge-0") for place in (0, 1)]
         found = [(await each.describe()).status for each in children]
 

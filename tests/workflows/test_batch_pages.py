@@ -30,6 +30,8 @@ from connection import TASK_QUEUE
 from reflection.batch.request import BatchPage, Item
 from reflection.batch.result import BatchProgress, BatchResult
 from telemetry import ServerActivities
+from tests.conftest import until_sent
+from tests.patience import PATIENCE
 from tests.workflows.batches import DraftReader, batch_of, begin_batch, judging, served
 
 SCORES = ("score 0.1", "score 0.2", "score 0.3")
@@ -54,12 +56,12 @@ async def add(handle: WorkflowHandle[Any, Any], page: dict[str, Any]) -> int | N
 
 
 async def ended(handle: WorkflowHandle[Any, Any]) -> BatchResult:
-    return BatchResult.model_validate(await asyncio.wait_for(handle.result(), 60))
+    return BatchResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
 
 async def of_page(client: Client, handle: WorkflowHandle[Any, Any], number: int) -> BatchResult:
     page = client.get_workflow_handle(f"{handle.id}/page-{number}", result_type=BatchResult)
-    return await asyncio.wait_for(page.result(), 30)
+    return await asyncio.wait_for(page.result(), PATIENCE)
 
 
 async def refused(handle: WorkflowHandle[Any, Any], page: Any) -> str:
@@ -69,7 +71,7 @@ async def refused(handle: WorkflowHandle[Any, Any], page: Any) -> str:
 
 
 async def until(handle: WorkflowHandle[Any, Any], **seen: Any) -> BatchProgress:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found: dict[str, Any] = await handle.query("progress")
             if seen.items() <= found.items():
@@ -238,6 +240,9 @@ async def test_a_paused_batch_starts_nothing(client: Client) -> None:
         while not model.calls:
             await asyncio.sleep(0.05)
         await handle.execute_update("pause")
+        # What is under way ends.
+        while model.under_way or len(model.calls) < 1:
+            await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         made, seen = len(model.calls), await until(handle, paused=True)
         await asyncio.sleep(0.7)
@@ -315,7 +320,7 @@ async def test_a_batch_that_is_cancelled_as_its_history_begins(client: Client) -
     async with served(client, DraftReader()):
         for each in (handle, page):
             with pytest.raises(WorkflowFailureError) as caught:
-                await asyncio.wait_for(each.result(), 30)
+                await asyncio.wait_for(each.result(), PATIENCE)
             assert isinstance(caught.value.cause, CancelledError)
 
 
@@ -327,10 +332,12 @@ async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
     A worker has the task while that lasts, and hears of the cancellation as it asks for more time.
     """
     asked, wait = ServerActivities.registered_search_attributes, asyncio.Event().wait
+    asking = asyncio.Event()
 
     @activity.defn(name="registered_search_attributes")
     async def stuck(given: ServerActivities, *run: Any) -> Any:
         if "/" not in (activity.info().workflow_id or ""):
+            asking.set()
             await wait()
         return await asked(given, *run)
 
@@ -340,7 +347,7 @@ async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
             await stack.enter_async_context(each)
         handle = await begin_pages(client, 1)
         added = asyncio.create_task(handle.execute_update("add_page", page_of(0, "score 0.1")))
-        await asyncio.sleep(1)
+        await asking.wait()
         await handle.cancel()
         assert await added == 1
         for result in (ended(handle), of_page(client, handle, 0)):
@@ -458,7 +465,7 @@ async def test_what_is_said_as_a_history_ends_is_not_lost(client: Client) -> Non
     end = {"page": 0, "counts": counts, "stop_reason": "completed", "stop_explanation": ""}
     await handle.signal("page_ended", end)
     said = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
-    await asyncio.sleep(1)
+    await until_sent(handle)
     async with served(client, model):
         await said
         result = await ended(handle)
@@ -478,7 +485,7 @@ async def test_a_batch_of_items_that_is_finished_as_a_history_ends(client: Clien
         while not model.calls:
             await asyncio.sleep(0.05)
     said = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
-    await asyncio.sleep(1)
+    await until_sent(handle)
     async with served(client, model):
         await said
         result = await ended(handle)
@@ -495,9 +502,9 @@ async def test_a_page_that_comes_as_the_batch_is_finished_is_not_orphaned(client
         handle = await begin_pages(client, 1)
         await handle.query("progress")
     added = asyncio.create_task(handle.execute_update("add_page", page_of(0, *SCORES)))
-    await asyncio.sleep(0.5)
+    await until_sent(handle)
     said = asyncio.create_task(handle.execute_update("finish_now"))
-    await asyncio.sleep(1)
+    await until_sent(handle)
     async with served(client, DraftReader()):
         await said
         result = await ended(handle)
@@ -519,7 +526,7 @@ async def test_two_callers_with_other_items_for_one_page(client: Client) -> None
         asyncio.create_task(handle.execute_update("add_page", page_of(0, text)))
         for text in ("score 0.1", "score 0.2")
     ]
-    await asyncio.sleep(1)
+    await until_sent(handle)
     async with served(client, DraftReader()):
         found = await asyncio.gather(*both, return_exceptions=True)
         result = await ended(handle)
@@ -538,7 +545,7 @@ async def test_a_silent_batch_goes_on_in_a_new_history(
         handle = await begin_pages(client, 2, runs_per_execution=3)
         await add(handle, page_of(0, "slow"))
         first = (await handle.describe()).run_id
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (await handle.describe()).run_id == first:
                 await asyncio.sleep(0.1)
         await handle.execute_update("pause")

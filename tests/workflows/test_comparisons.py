@@ -13,6 +13,7 @@ from temporalio.exceptions import CancelledError
 from activities.language_model.port import TransientModelError
 from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served, until_asked
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
@@ -64,12 +65,14 @@ async def test_a_run_that_ends_waits_for_no_comparison(client: Client, end: str)
         if end == "cancelled":
             await handle.cancel()
             with pytest.raises(WorkflowFailureError) as caught:
-                await asyncio.wait_for(handle.result(), 15)
+                await asyncio.wait_for(handle.result(), PATIENCE)
             assert isinstance(caught.value.cause, CancelledError)
             return
         if end == "finished":
             await handle.execute_update("finish_now")
-        result = SelfConsistencyResult.model_validate(await asyncio.wait_for(handle.result(), 15))
+        result = SelfConsistencyResult.model_validate(
+            await asyncio.wait_for(handle.result(), PATIENCE)
+        )
 
     assert result.total_responses == 3
     assert "the run ended before every answer was compared" in result.warnings

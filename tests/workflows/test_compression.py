@@ -25,6 +25,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from connection import COMPRESSED_OVER, DATA_CONVERTER, EXPANDED_BYTES, ZLIB
 from tests.conftest import STRICT, payloads_of
+from tests.patience import PATIENCE
 
 QUEUE = "compression"
 PLAIN = b"json/plain"
@@ -45,9 +46,17 @@ async def echo(messages: list[str]) -> list[str]:
     if activity.info().is_local or left:
         return left[0] if left else messages
     activity.heartbeat(messages)
-    # Until it is on its way.
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(PATIENCE):
+        while not await _heartbeats():
+            await asyncio.sleep(0.05)
     raise RuntimeError("once more")
+
+
+async def _heartbeats() -> bool:
+    """Tell whether the server has a heartbeat of this activity's run."""
+    run = activity.client().get_workflow_handle(activity.info().workflow_id or "")
+    pending = (await run.describe()).raw_description.pending_activities
+    return any(one.HasField("heartbeat_details") for one in pending)
 
 
 @workflow.defn
@@ -63,7 +72,7 @@ class Echoing:
     async def run(self, text: str) -> str:
         """Call both, and wait for an update."""
         times: dict[str, Any] = {
-            "start_to_close_timeout": timedelta(seconds=20),
+            "start_to_close_timeout": timedelta(seconds=PATIENCE),
             "retry_policy": RetryPolicy(maximum_attempts=2),
         }
         workflow.upsert_memo({"text": text})

@@ -2,27 +2,53 @@
 
 import asyncio
 import base64
+import json
 import uuid
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import Payload
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.common.v1 import ActivityType, Payload, Payloads, WorkflowType
+from temporalio.api.common.v1 import RetryPolicy as Retries
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import ActivityFailureError, Client, WorkflowHandle
-from temporalio.common import RetryPolicy
+from temporalio.api.enums.v1 import UpdateWorkflowExecutionLifecycleStage as Stage
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    ResetWorkflowExecutionRequest,
+    StartActivityExecutionRequest,
+    StartWorkflowExecutionRequest,
+    UpdateWorkflowExecutionRequest,
+)
+from temporalio.client import (
+    ActivityFailureError,
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.converter import WorkflowSerializationContext as RunContext
 
 import worker
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Output, Program, Result
-from connection import ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
+from commands import doctor
+from commands.doctor import starts_check
+from connection import BOUND_TO, ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
 from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
-from tests.conftest import begin, payloads_of, reflect, served
+from reflection.turn.approval import ToolRule
+from tests import callers
+from tests.conftest import STRICT, begin, failure, payloads_of, reflect, served
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.workflows.test_reviews import ASK
+from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import served as turning
 
+Handle = WorkflowHandle[Any, Any]
 Connected = Callable[..., Any]
 
 
@@ -48,16 +74,18 @@ def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Connected:
 async def result(client: Client, run: WorkflowHandle[Any, Any]) -> SelfConsistencyResult:
     """Wait for the result as this client reads it."""
     handle = client.get_workflow_handle(run.id, result_type=SelfConsistencyResult)
-    return await asyncio.wait_for(handle.result(), 20)
+    return await asyncio.wait_for(handle.result(), PATIENCE)
 
 
 async def until_failed(run: WorkflowHandle[Any, Any]) -> None:
-    """Wait until a worker has failed at the first workflow task of a run."""
-    for _ in range(200):
-        history = await run.fetch_history()
-        if any(e.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED for e in history.events):
+    """Wait until a worker has failed at a workflow task of a run, or the run has."""
+    failed = {
+        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    }
+    async for event in run.fetch_history_events(wait_new_event=True):
+        if event.event_type in failed:
             return
-        await asyncio.sleep(0.05)
     pytest.fail("the workflow task did not fail")
 
 
@@ -71,6 +99,28 @@ async def test_a_request_waits_for_a_worker_with_its_key(connected: Connected) -
         found = await result(sender, run)
 
     assert found.final_answer == "129"
+
+
+async def test_doctor_counts_the_starts_that_wait_for_a_key(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the key's id; one that a worker has taken does not count."""
+    monkeypatch.setattr(doctor, "PATIENCE_SECONDS", 60)
+    other, own = await connected("theirs"), await connected("main-1")
+    before = await starts_check(own)
+    async with served(own, ASK.model()):
+        await until_waiting(await begin(own, ASK.request))
+        lost = [await begin(other, ASKED) for _ in range(3)]
+        async with asyncio.timeout(60):
+            for run in lost:
+                while (await run.describe()).raw_description.pending_workflow_task.attempt < 3:
+                    await asyncio.sleep(0.1)
+            check = await starts_check(own)
+
+    assert (before.state, check.state) == ("ok", "warning")
+    assert check.said.startswith("3 of the newest 500 open runs wait for a key")
+    assert check.said.endswith("3 for theirs")
+    assert "Give the workers on mull the key" in check.do[0]
 
 
 async def test_keys_for_code_alone_are_for_workers_of_code(connected: Connected) -> None:
@@ -144,20 +194,13 @@ async def test_code_s_key_rotates_in_the_documented_order(
     async with AsyncExitStack() as stack:
         for each in worker.build(confined, ["code"], sandbox=Echo()):
             await stack.enter_async_context(each)
-        running = client.execute_activity(
-            "run_code",
-            Program(code="print(1)"),
-            id=f"rotating-{uuid.uuid4().hex}",
-            task_queue=CODE_QUEUE,
-            result_type=Result,
-            start_to_close_timeout=timedelta(seconds=20),
-            retry_policy=RetryPolicy(maximum_attempts=1),
-        )
+        await stack.enter_async_context(callers.serving(client))
+        program = Program(code="print(1)")
+        run = await callers.begin(client, "run_code", CODE_QUEUE, program, Result)
         if reads:
-            assert (await running).stdout.text == "print(1)"
+            assert (await run.result()).stdout.text == "print(1)"
         else:
-            with pytest.raises((ActivityFailureError, UnreadableError)):
-                await running
+            await until_failed(run)
 
 
 async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> None:
@@ -170,8 +213,11 @@ async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> 
         await result(await connected(STEPS[3][0]), run)
 
 
-async def test_plain_requests_of_other_clients_are_read(connected: Connected) -> None:
+async def test_plain_requests_are_read_where_the_worker_is_told_to(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that was begun in the clear goes on, encrypted; its client is told what it lacks."""
+    monkeypatch.setenv("MULL_CLEAR", "read")
     plain, encrypting = await connected(None), await connected("main-1")
     run = await begin(plain, {"question": "How much?", "max_responses": 1})
     async with served(encrypting, ScriptedModel(["129"])):
@@ -189,7 +235,7 @@ async def test_an_update_that_can_t_be_read_holds_up_no_run(connected: Connected
         run = await begin(own, {"question": "How much?", "max_responses": 1, "review_when": "high"})
         handle = other.get_workflow_handle(run.id)
         with pytest.raises(UnreadableError, match="main-1"):
-            await asyncio.wait_for(handle.execute_update("finish_now", {"author": "ann"}), 10)
+            await asyncio.wait_for(handle.execute_update("finish_now", {"author": "ann"}), PATIENCE)
         assert (await result(own, run)).stop_reason
 
 
@@ -248,3 +294,304 @@ async def test_one_s_own_codec_is_used(
 
     assert type(own.data_converter.payload_codec).__name__ == "OwnCodec"
     assert found.final_answer == "129"
+
+
+IN_CLEAR = "not encrypted, and this worker takes nothing in the clear"
+ASKED = {"question": "How much?", "max_responses": 1}
+
+
+async def sent(client: Client, run: str, name: str, *payloads: Payload) -> str:
+    """Send an update as it stands, as any client of the namespace can; return why it is refused."""
+    request = UpdateWorkflowExecutionRequest(namespace=client.namespace)
+    request.workflow_execution.workflow_id = run
+    request.request.meta.update_id = uuid.uuid4().hex
+    request.request.input.name = name
+    request.request.input.args.payloads.extend(payloads)
+    request.wait_policy.lifecycle_stage = Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
+    answer = await client.workflow_service.update_workflow_execution(request)
+    if not answer.outcome.HasField("failure"):
+        return ""
+    converter = client.data_converter.with_context(RunContext(client.namespace, run))
+    return str(await converter.decode_failure(answer.outcome.failure))
+
+
+async def started(client: Client, payloads: Sequence[Payload], kind: str, run: str = "") -> Handle:
+    """Start a run with an input as it stands."""
+    request = StartWorkflowExecutionRequest(
+        namespace=client.namespace, workflow_id=run or f"test-{uuid.uuid4().hex}",
+        workflow_type=WorkflowType(name=kind), task_queue=TaskQueue(name="mull"),
+        input=Payloads(payloads=payloads), request_id=uuid.uuid4().hex,
+    )  # fmt: skip
+    await client.workflow_service.start_workflow_execution(request)
+    return client.get_workflow_handle(request.workflow_id)
+
+
+async def input_of(run: Handle) -> list[Payload]:
+    """Read what a run was started with, as the server has it."""
+    first = (await run.fetch_history()).events[0]
+    return list(first.workflow_execution_started_event_attributes.input.payloads)
+
+
+@pytest.mark.parametrize("inputs", [[ASKED], [ASKED, ASKED], [b"x"]], ids=["one", "two", "bytes"])
+async def test_a_start_in_the_clear_fails_its_run(connected: Connected, inputs: list[Any]) -> None:
+    """For good, and in words that only who has the key reads."""
+    plain, encrypting = await connected(None), await connected("main-1")
+    async with served(encrypting, ScriptedModel([])):
+        run = await plain.start_workflow(
+            "SelfConsistencyWorkflow", args=inputs, id=uuid.uuid4().hex, task_queue="mull"
+        )
+        error = await failure(encrypting.get_workflow_handle(run.id))
+
+    assert IN_CLEAR in error.message
+    assert "or MULL_CLEAR=read for the worker" in error.message
+    assert (error.type, error.non_retryable) == ("Refused", True)
+
+
+@pytest.mark.parametrize("given", [{"author": "the owner"}, None, b"", ...])
+async def test_an_update_in_the_clear_is_refused(connected: Connected, given: Any) -> None:
+    """With an input, without one, and with null; the run goes on as if it had not been sent."""
+    plain, encrypting = await connected(None), await connected("main-1")
+    payloads = [] if given is ... else await plain.data_converter.encode([given])
+    async with served(encrypting, ScriptedModel([["1"], "1"])):
+        run = await begin(encrypting, ASKED)
+        said = await sent(encrypting, run.id, "finish_now", *payloads)
+        assert await result(encrypting, run)
+
+    assert said.startswith(("Refused: this is not encrypted", "Refused: an update without an enc"))
+
+
+async def test_updates_in_the_clear_are_taken_where_the_worker_is_told_to(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For clients that can't encrypt, as the Web UI without a codec server."""
+    monkeypatch.setenv("MULL_CLEAR", "read")
+    plain, encrypting = await connected(None), await connected("main-1")
+    async with paying(encrypting, Noted(), 1):
+        run = await begin(encrypting, {"message": "Do it"}, "ToolTurnWorkflow")
+        permit = await plain.data_converter.encode([await until_asking(run)])
+        assert await sent(encrypting, run.id, "permit", *permit) == ""
+        assert (await run.result())["answer"] == "Done."
+
+
+async def until_asking(run: Handle) -> dict[str, Any]:
+    """Wait until a call of a turn waits for a person, and return what allows it."""
+    async with asyncio.timeout(PATIENCE):
+        while not (asked := (await run.query("progress"))["questions"]):
+            await asyncio.sleep(0.05)
+    return {"allow": True, **{name: asked[0][name] for name in ("call", "run_id", "digest")}}
+
+
+@asynccontextmanager
+async def paying(client: Client, calls: Noted, turns: int) -> AsyncIterator[None]:
+    """Serve turns that each want to write once."""
+    steps: list[Any] = [[("write", {"text": "a"})], "Done."] * turns
+    async with turning(client, ScriptedTurns(steps), calls):
+        yield
+
+
+async def test_what_one_run_was_allowed_moves_to_no_other(connected: Connected) -> None:
+    """A copied permit is refused in words; a copied start fails its run, also as another type."""
+    client, noted = await connected("main-1"), Noted()
+    async with paying(client, noted, 2):
+        first = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
+        await first.execute_update("permit", await until_asking(first))
+        await first.result()
+        taken = next(
+            event.workflow_execution_update_accepted_event_attributes.accepted_request.input.args
+            for event in (await first.fetch_history()).events
+            if event.HasField("workflow_execution_update_accepted_event_attributes")
+        )
+        second = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
+        await until_asking(second)
+        said = await sent(client, second.id, "permit", *taken.payloads)
+        own = await input_of(first)
+        replayed = [await failure(await started(client, own, kind)) for kind in TYPES]
+        await second.execute_update("permit", {"call": 1, "allow": False})
+        await second.result()
+
+    assert f"encrypted for workflow {first.id}" in said
+    assert f"not for workflow {second.id}" in said
+    assert {error.type for error in replayed} == {"Refused"}
+    assert all(f"encrypted for workflow {first.id}" in error.message for error in replayed)
+    assert noted.calls == ["write a"]
+
+
+TYPES = ("ToolTurnWorkflow", "SelfConsistencyWorkflow", "WebhookWorkflow", "MemoryWorkflow")
+
+
+async def test_what_a_run_got_is_no_activity_s_nor_the_other_way_round(
+    connected: Connected,
+) -> None:
+    """What a call took starts no run of the same id, and no call outside of a run."""
+    client, noted = await connected("main-1"), Noted()
+    async with paying(client, noted, 1):
+        run = await begin(client, {"message": "Do it"}, "ToolTurnWorkflow")
+        await run.execute_update("permit", await until_asking(run))
+        await run.result()
+        (call,) = [
+            event.activity_task_scheduled_event_attributes
+            for event in (await run.fetch_history()).events
+            if event.activity_task_scheduled_event_attributes.activity_type.name == "call_tool"
+        ]
+        again = await failure(await started(client, call.input.payloads, TYPES[0], run.id))
+        for id_, raw in ((run.id, call.input.payloads[0]), ("alone", await clear(connected))):
+            request = StartActivityExecutionRequest(
+                namespace=client.namespace, activity_id=id_, request_id=id_,
+                activity_type=ActivityType(name="call_tool"), identity="x",
+                task_queue=TaskQueue(name="mull-tools"), input=Payloads(payloads=[raw]),
+                start_to_close_timeout=Duration(seconds=5),
+                retry_policy=Retries(maximum_attempts=1),
+            )  # fmt: skip
+            await client.workflow_service.start_activity_execution(request)
+            with pytest.raises(ActivityFailureError):
+                await client.get_activity_handle(id_).result()
+
+    assert again.type == "Refused"
+    assert noted.calls == ["write a"]
+
+
+async def clear(connected: Connected) -> Payload:
+    """A call of a tool in the clear."""
+    task = {"name": "write", "arguments": '{"text": "b"}'}
+    plain: Client = await connected(None)
+    [payload] = await plain.data_converter.encode([task])
+    return payload
+
+
+async def test_what_began_in_the_clear_waits_until_a_worker_may_read_it(
+    connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turning keys on loses no run: without MULL_CLEAR its tasks fail, and with it it goes on."""
+    plain, encrypting = await connected(None), await connected("main-1")
+    async with served(plain, ASK.model()):
+        run = await begin(plain, ASK.request)
+        await until_waiting(run)
+    async with loose(encrypting):
+        with pytest.raises(WorkflowQueryFailedError):
+            await run.query("progress")
+        assert (await run.describe()).status is WorkflowExecutionStatus.RUNNING
+    monkeypatch.setenv("MULL_CLEAR", "read")
+    async with loose(encrypting):
+        own = encrypting.get_workflow_handle(run.id)
+        await own.execute_update("review", {"accept": True})
+        assert (await result(encrypting, run)).stop_reason == "accepted_by_person"
+
+
+@asynccontextmanager
+async def loose(client: Client) -> AsyncIterator[None]:
+    """Serve as in production: what does not fit a history fails the task, and not the run."""
+    async with AsyncExitStack() as stack:
+        for each in worker.build(client, ["mull", "llm"], ScriptedModel([]), **{**STRICT, **LOOSE}):
+            await stack.enter_async_context(each)
+        yield
+
+
+LOOSE: dict[str, Any] = {"workflow_failure_exception_types": []}
+
+
+async def until_waiting(run: Handle) -> None:
+    """Wait until a run waits for a review."""
+    async with asyncio.timeout(20):
+        while not (await run.query("progress"))["needs_review"]:
+            await asyncio.sleep(0.05)
+
+
+DONE = "workflow_task_completed_event_attributes"
+
+
+async def test_a_run_that_was_reset_reads_what_it_kept(connected: Connected) -> None:
+    """The new run has the same id, for which all was encrypted."""
+    client = await connected("main-1")
+    async with served(client, ASK.model()):
+        run = await begin(client, ASK.request)
+        await until_waiting(run)
+        history = (await run.fetch_history()).events
+        last = max(
+            e.event_id for e in history if "task_completed" in str(e.WhichOneof("attributes"))
+        )
+        again = ResetWorkflowExecutionRequest(
+            namespace=client.namespace, reason="x", request_id=uuid.uuid4().hex,
+            workflow_task_finish_event_id=last,
+        )  # fmt: skip
+        again.workflow_execution.workflow_id = run.id
+        await client.workflow_service.reset_workflow_execution(again)
+        own = client.get_workflow_handle(run.id)
+        await until_waiting(own)
+        await own.execute_update("review", {"accept": True})
+        assert (await result(client, own)).stop_reason == "accepted_by_person"
+
+
+async def test_a_signal_in_the_clear_is_dropped(connected: Connected) -> None:
+    """A page goes on as its batch alone allows it."""
+    plain, client = await connected(None), await connected("main-1")
+    variant = {"name": "ask", "workflow": "SelfConsistencyWorkflow"}
+    async with served(client, ScriptedModel([])):
+        batch = {"variants": [variant], "pages": 1}
+        run = await begin(client, batch, "BatchWorkflow")
+        await plain.get_workflow_handle(run.id).signal(
+            "allow", {"max_concurrency": 5, "finish": {"author": "the owner"}}
+        )
+        progress = await run.query("progress")
+        await run.execute_update("finish_now", {"author": "ann"})
+        ended = await run.result()
+
+    assert progress["stop_reason"] is None
+    assert "ann" in ended["stop_explanation"]
+
+
+def bound_to(payload: Payload) -> tuple[str, str]:
+    """Read for what a payload was encrypted."""
+    place = json.loads(payload.metadata[BOUND_TO])
+    assert place["namespace"] == "default"
+    return place["kind"], place["id"]
+
+
+async def test_a_session_and_its_turns_are_bound_to_themselves(connected: Connected) -> None:
+    """Start, update, child, tool call, memo, query, new history: both ends agree on each."""
+    client, noted = await connected("main-1"), Noted()
+    noted.rules = [ToolRule(tool="*", action="allow")]
+    session = f"test-{uuid.uuid4().hex}"
+    async with paying(client, noted, 3):
+        handle = await client.start_workflow(
+            "SessionWorkflow", {"turns_per_execution": 1}, id=session,
+            task_queue="mull", memo={"asked": "Do it"}, static_summary="Do it",
+        )  # fmt: skip
+        for number in (1, 2):
+            answer = await said_in(client, session, f"message {number}")
+            assert answer["answer"] == "Done.", answer
+        seen = await handle.describe()
+        assert (await seen.memo())["asked"] == "Do it"
+        first = client.get_workflow_handle(session, run_id=handle.first_execution_run_id)
+        assert await (await first.describe()).static_summary() == "Do it"
+        assert (await client.get_workflow_handle(session).query("progress"))["turns"]
+        await client.get_workflow_handle(session).execute_update("finish_now", {"author": "ann"})
+        await client.get_workflow_handle(session).result()
+        turn = client.get_workflow_handle(f"{session}-turn-1")
+        assert (await turn.query("progress"))["answer"] == "Done."
+        histories = [await each.fetch_history() for each in (handle, turn)]
+
+    found = [bound_to(each) for one in histories for event in one.events
+             for each in stored(event)]  # fmt: skip
+    turns = {f"{session}-turn-{number}" for number in (1, 2)}
+    assert {id_ for _, id_ in found} <= {session, *turns}
+    assert {kind for kind, _ in found} == {"workflow", "activity"}
+    assert len(noted.calls) == 2
+
+
+async def said_in(client: Client, session: str, message: str) -> dict[str, Any]:
+    """Send a message until the session takes it, and return its answer."""
+    while True:
+        try:
+            given, handle = {"message": message}, client.get_workflow_handle(session)
+            return dict(await handle.execute_update("send", given))
+        except WorkflowUpdateFailedError as error:
+            if "new history" not in str(error.cause):
+                raise
+            await asyncio.sleep(0.1)
+
+
+def stored(event: Any) -> list[Payload]:
+    """Find the payloads that a codec is given: attributes and the SDK's own notes are not."""
+    if event.HasField("marker_recorded_event_attributes"):
+        event.marker_recorded_event_attributes.details.pop("data")
+    return [each for each in payloads_of(event) if "type" not in each.metadata]

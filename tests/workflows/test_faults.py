@@ -102,7 +102,7 @@ AT = "http://127.0.0.1:{port}/v1/chat/completions "
 NO_LUCK = f"InternalServerError: {AT}answered 500: no such luck"
 NO_KEY = f"AuthenticationError: {AT}answered 401: Incorrect API key: [key]"
 NO_REPLY = "InternalServerError: no reply ever came (5 samples, "
-TOO_MUCH = f"the last error: {AT}answered 200 with more than a reply can be"
+TOO_MUCH = f"TooLarge: {AT}answered 200 with more than a reply can be"
 NO_HTML = f"{AT}answered 200 with no usable reply: <html>hello"
 LATE = f"Timeout: openai/8 at {AT}did not reply within 1 seconds"
 FILTER = "ContentPolicyViolationError: the provider's content filter took the reply"
@@ -111,7 +111,7 @@ FOUR, WRONG, BAD = "Final Answer: 4", agents.WRONG, agents.BAD
 FAULTS = {
     "all samples": Fault(ASK, "ask", DOWN, NO_REPLY),
     "all samples, no key": Fault(ASK, "ask", KEYLESS, NO_KEY),
-    "all samples, heavy": Fault(ASK, "ask", HEAVY, TOO_MUCH),
+    "all samples, heavy": Fault(ASK, "ask", HEAVY, TOO_MUCH, "(unreadable): 5 answers"),
     "all samples filtered": Fault(ASK, "ask", FILTERED, FILTER, "(unreadable): 5 answers"),
     "one sample of five": Fault(ASK, "ask", HTML, NO_HTML, FOUR, seed=2),
     "one sample limited": Fault(ASK, "ask", LIMITED, "5, in 1 wave", FOUR, 1, 2),

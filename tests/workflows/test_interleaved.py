@@ -17,6 +17,7 @@ from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from activities.sandbox.port import TASK_QUEUE as CODE
 from connection import TASK_QUEUE
 from tests.conftest import QUERY
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows import batches
 from tests.workflows.agents import running as learners
@@ -142,7 +143,7 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
             client.execute_workflow(kind, request, id=identity, task_queue=TASK_QUEUE)
             for identity, request in zip(ids, requests, strict=True)
         ]
-        found = await asyncio.wait_for(asyncio.gather(*runs), 60)
+        found = await asyncio.wait_for(asyncio.gather(*runs), PATIENCE)
     named = zip(ids, found, strict=True)
     # Folders are named after runs.
     texts = [json.dumps(result).replace(identity, "ID") for identity, result in named]

@@ -15,7 +15,8 @@ from temporalio.client import (
 from temporalio.exceptions import CancelledError
 
 from reflection.sampling.result import SelfConsistencyResult
-from tests.conftest import QUERY, begin, served, until_asked
+from tests.conftest import QUERY, begin, served, until_asked, until_sent
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 from tests.workflows.multipath.running import PROMPT, WRONG, researching
 
@@ -67,14 +68,14 @@ async def standing(client: Client, loop: Slow, model: Model) -> AsyncIterator[Ha
     """A run whose slow calls are all that is left to wait for."""
     async with served(client, model):
         handle = await begin(client, loop.request, loop.workflow)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not loop.standing.items() <= (await handle.query("progress")).items():
                 await asyncio.sleep(0.05)
         yield handle
 
 
 async def until_cancelled(model: Model, calls: list[Any]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while sorted(model.cancelled) != calls:
             await asyncio.sleep(0.05)
 
@@ -147,7 +148,8 @@ async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) 
 
     One that can't be read, has an unknown field or is no object is refused, and changes nothing.
     """
-    model = ScriptedModel(["1", "2", "1", "2", "1"], delays=[1.0] * 5)
+    added = asyncio.Event()
+    model = ScriptedModel(["1", "2", "1", "2", "1"], held=added)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM, "max_responses": 6, "answers": "number"})
@@ -158,6 +160,7 @@ async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) 
         index = await handle.execute_update("add_answer", {"answer": "1.0", "author": "ann"})
         with pytest.raises(WorkflowUpdateFailedError) as caught:
             await handle.execute_update("add_answer", {"answer": "1"})
+        added.set()
         result = SelfConsistencyResult.model_validate(await handle.result())
 
     assert index == 5
@@ -172,8 +175,7 @@ async def test_an_answer_before_the_first_wave_votes_first(client: Client) -> No
 
     handle = await begin(client, {"question": SUM, "answers": "number"})
     adding = asyncio.create_task(handle.execute_update("add_answer", {"answer": "1"}))
-    # Nothing tells when the server has an update that no worker took yet.
-    await asyncio.sleep(0.5)
+    await until_sent(handle)
     async with served(client, model):
         index = await adding
         result = SelfConsistencyResult.model_validate(await handle.result())
@@ -201,12 +203,14 @@ async def test_a_vote_that_was_taken_is_counted_when_the_run_is_finished(client:
 
 async def test_a_run_stops_once_and_the_last_vote_decides(client: Client) -> None:
     """An answer put in during a wave that would end the run is counted before the run ends."""
-    model = ScriptedModel(["1"] * 5, delays=[1.0] * 5)
+    added = asyncio.Event()
+    model = ScriptedModel(["1"] * 5, held=added)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM})
         await until_asked(model, 5)
         await handle.execute_update("add_answer", {"answer": "2"})
+        added.set()
         result = SelfConsistencyResult.model_validate(await handle.result())
 
     assert [each.stop for each in result.decisions] == [False] * 5 + [True]
@@ -223,7 +227,7 @@ async def test_finished_before_the_first_step(client: Client, loop: Slow) -> Non
     given = {"draft": "mine"} if loop is REFLECT else {}
     handle = await begin(client, {**loop.request, **given}, loop.workflow)
     finishing = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
-    await asyncio.sleep(0.3)
+    await until_sent(handle)
     model = loop.model()
 
     async with served(client, model):

@@ -5,13 +5,16 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
+import connection
 import spans as rebuilding
 from activities.language_model.port import TransientModelError
 from commands import traces
@@ -195,6 +198,98 @@ async def test_a_history_that_can_t_be_replayed_is_one_line(
     assert error.startswith("this version can't replay its history: ")
     assert "Theirs" in other
     assert max(map(len, [error, other])) < 400
+
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def by(worker: str, second: float, kind: str = "workflow_task_completed") -> HistoryEvent:
+    """An event that a worker wrote so many seconds after the beginning."""
+    event = HistoryEvent()
+    event.event_time.FromDatetime(BEGIN + timedelta(seconds=second))
+    getattr(event, f"{kind}_event_attributes").identity = worker
+    return event
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ([by("a", 1), by("b", 2), by("a", 4)], True),
+        ([by("a", 5)], True),
+        ([by("a", 6)], False),
+        ([by("a", 4), by("dead", 1)], False),
+        ([by("a", 4), by("dead", 1, "activity_task_completed")], False),
+        ([by("a", 4), by("dead", 1, "activity_task_failed")], False),
+        ([by("a", 4), by("client", 5, "workflow_execution_started")], True),
+        ([], True),
+    ],
+    ids=[
+        "all lived on", "just long enough", "a moment too short", "one died", "a call's died",
+        "a failed call's died", "a client is no worker", "nobody took it up",
+    ],
+)  # fmt: skip
+def test_spans_are_complete_where_each_worker_lived_on(
+    run: list[HistoryEvent], expected: bool
+) -> None:
+    """It lived for five seconds after its last task of the run, by its polls or by other runs."""
+    workers = rebuilding.Workers()
+    workers.have_sent([by("a", 8), by("b", 3)])
+    workers.have_sent([by("a", 10), by("b", 20, "activity_task_completed")])
+
+    assert workers.have_sent(run) is expected
+
+
+async def test_a_worker_that_polls_is_alive(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's spans are complete while its worker polls, and not where nobody does any more."""
+    for name in ("BEGAN_WITHIN", "FLUSHED"):
+        monkeypatch.setattr(rebuilding, name, timedelta(0))
+    async with served(client, ScriptedModel(["1"])):
+        handle = await begin(client, ASK)
+        await handle.result()
+        history = await handle.fetch_history()
+        alive, dead = rebuilding.Workers(), rebuilding.Workers()
+        await alive.look(client)
+        monkeypatch.setattr(connection, "POLLED_WITHIN", timedelta(seconds=-60))
+        monkeypatch.setattr(rebuilding, "FLUSHED", timedelta(microseconds=1))
+        await dead.look(client)
+
+    assert alive.have_sent(history.events)
+    assert not dead.have_sent(history.events)
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(100, False), (146, True)])
+async def test_a_poll_may_end_after_its_worker_s_death(
+    client: Client, monkeypatch: pytest.MonkeyPatch, ago: float, expected: bool
+) -> None:
+    """The server notes that as a poll; a live worker has begun one since its last task was done."""
+
+    async def polled(_: object, queue: str) -> set[tuple[str, str]]:
+        return {("paused", queue)}
+
+    monkeypatch.setattr(rebuilding, "pollers", polled)
+    workers, last = rebuilding.Workers(), datetime.now(UTC) - BEGIN - timedelta(seconds=ago)
+    await workers.look(client)
+
+    assert workers.have_sent([by("paused", last.total_seconds())]) is expected
+
+
+async def test_a_run_whose_spans_are_complete_is_not_replayed(
+    client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events alone are looked at."""
+    del spans
+    async with served(client, observed(ScriptedModel(["1"]))):
+        handle = await begin(client, ASK)
+        await handle.result()
+    described = await handle.describe()
+    rebuilder = rebuilding.Rebuilder(client)
+    monkeypatch.setattr(rebuilder, "_replayer", None)
+
+    found = await rebuilder.one(handle.id, described.run_id, lambda events: len(events) > 1)
+
+    assert (found.spans, found.error) == ((), None)
 
 
 async def test_the_document_is_written_run_by_run(

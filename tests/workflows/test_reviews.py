@@ -18,6 +18,7 @@ from activities.language_model.port import LanguageModel
 from reflection.critique.result import ReflectOnResultResult
 from reflection.multipath.result import MultiPathResult
 from tests.conftest import QUERY, ask, begin, reflect, served
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel, code, reflection
 from tests.workflows.multipath import running as agents
 
@@ -101,7 +102,7 @@ each_loop = pytest.mark.parametrize("loop", [ASK, REFLECT, AGENT], ids=lambda lo
 
 async def needs_review(handle: Handle, waits: bool = True) -> None:
     """Wait until the run's search attribute says that it waits for a person, or no more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = (await handle.describe()).typed_search_attributes
             if {pair.key.name: pair.value for pair in found}.get("MullNeedsReview") is waits:
@@ -121,7 +122,7 @@ async def waiting(
 
 
 async def ended(handle: Handle) -> dict[str, Any]:
-    result: dict[str, Any] = await asyncio.wait_for(handle.result(), 20)
+    result: dict[str, Any] = await asyncio.wait_for(handle.result(), PATIENCE)
     return result
 
 
@@ -246,8 +247,8 @@ async def test_a_person_s_words_reach_the_writer(client: Client) -> None:
     """
     model = poor(0.9)
 
-    async with waiting(client, REFLECT, model, budget_seconds=4) as handle:
-        await asyncio.sleep(4.5)
+    async with waiting(client, REFLECT, model, budget_seconds=8) as handle:
+        await asyncio.sleep(8.5)
         await handle.execute_update("review", {"revise": "name the harbour", "author": "ann"})
         result = await judged(handle)
 
@@ -336,7 +337,7 @@ async def test_a_person_has_five_drafts_and_no_more(client: Client) -> None:
     async with waiting(client, AGENT, model) as handle:
         for drafts in range(2, 7):
             await handle.execute_update("review", {"revise": "again"})
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while len(await handle.query("decisions")) < 1 + 3 * drafts:
                     await asyncio.sleep(0.05)
         with pytest.raises(WorkflowUpdateFailedError) as caught:

@@ -162,7 +162,7 @@ async def test_what_temporal_shows_of_a_run(client: Client, seen: Seen) -> None:
 
 async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> None:
     """The details count a call as done once its reply has come, and not only after its wave."""
-    model = ScriptedModel(["7", "7", "7"], delays=[0, 0, 3])
+    model = ScriptedModel(["7", "7", "7"], delays=[0, 0, 60])
 
     async with served(client, model):
         handle = await begin(client, {"question": "How much?", "rule": "fixed", "max_responses": 3})
@@ -173,6 +173,8 @@ async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> Non
                 "__temporal_workflow_metadata", result_type=WorkflowMetadata
             )
             details = metadata.current_details
+        await handle.execute_update("finish_now")
+        await handle.result()
 
     assert "1 call in flight" in details
 

@@ -20,6 +20,7 @@ from reflection.multipath.request import MultiPathRequest
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.turn.request import ToolTurnRequest
 from tests.conftest import begin
+from tests.patience import PATIENCE
 
 MODEL = "openai/anything"
 ASK = SelfConsistencyRequest(question="How much?", model=MODEL)
@@ -100,5 +101,5 @@ async def test_a_run_that_waits_is_cancelled(client: Client, counted: Counted) -
     await handle.cancel()
 
     with pytest.raises(WorkflowFailureError) as raised:
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), PATIENCE)
     assert isinstance(raised.value.cause, CancelledError)

@@ -20,6 +20,7 @@ from connection import connect
 from reflection.run import Spending
 from service import say_version
 from tests.conftest import begin
+from tests.patience import PATIENCE
 
 SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)
 QUEUES = ("mull", "llm")
@@ -76,7 +77,7 @@ async def make_current(client: Client, build_id: str) -> None:
         build_id=build_id,
         ignore_missing_task_queues=True,
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.workflow_service.set_worker_deployment_current_version(asked)
@@ -88,7 +89,7 @@ async def make_current(client: Client, build_id: str) -> None:
 
 async def reason(handle: WorkflowHandle[Any, Any]) -> str:
     """Wait for a run to end, and return why it did."""
-    return str((await asyncio.wait_for(handle.result(), 30))["stop_reason"])
+    return str((await asyncio.wait_for(handle.result(), PATIENCE))["stop_reason"])
 
 
 async def version_of(handle: WorkflowHandle[Any, Any]) -> str:
@@ -99,7 +100,7 @@ async def version_of(handle: WorkflowHandle[Any, Any]) -> str:
 
 async def until_begun(handle: WorkflowHandle[Any, Any]) -> None:
     """Wait until a run has a version: one that no worker has seen takes the current one."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await version_of(handle):
             await asyncio.sleep(0.05)
 

@@ -1,30 +1,35 @@
 """What a webhook is told of runs that wait and of runs that fail, and what that costs them."""
 
 import asyncio
+import gc
 import hashlib
 import hmac
 import json
 import os
 import time
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
-from temporalio.client import Client
+from temporalio.client import ActivityFailureError, Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 import worker
 from activities.language_model.port import PermanentModelError
 from activities.webhook import Notice
 from adapters import webhook_of
-from connection import ConfigurationError
+from commands.command import run_page
+from connection import TASK_QUEUE, ConfigurationError
 from tests.conftest import STRICT, begin, failure
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.workflows.test_reviews import AGENT, ASK, REFLECT, Waiting
-from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import Noted, ScriptedTurns, permit
 
 SECRET = "hook-secret-0123456789"
 KEY = "a-key-in-the-address"
@@ -83,7 +88,7 @@ class Receiver:
 
     async def until_told(self, requests: int) -> list[dict[str, Any]]:
         """Wait for so many requests, and return the bodies."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(self.taken) < requests:
                 await asyncio.sleep(0.02)
         return self.told()
@@ -108,7 +113,7 @@ async def served(
 
 async def decide(run: Any, update: str, said: dict[str, Any]) -> None:
     """Say what a person says: again where it meets the event that the notice's run has started."""
-    for _ in range(20):
+    while True:
         try:
             await run.execute_update(update, said)
         except RPCError as error:
@@ -157,7 +162,7 @@ async def test_a_call_that_waits_for_permission_is_told_of(
     async with Receiver() as receiver, served(client, model, receiver.port, Noted()):
         run = await begin(client, {"message": "How much is it?"}, "ToolTurnWorkflow")
         (told,) = await receiver.until_told(1)
-        await decide(run, "permit", {"call": 1, "allow": True})
+        await permit(run, 1)
         await run.result()
 
     assert (told["event"], told["workflow_type"]) == ("waiting", "ToolTurnWorkflow")
@@ -172,7 +177,7 @@ async def test_a_run_that_fails_is_told_of(client: Client) -> None:
         assert (await failure(run)).type == "AuthenticationError"
         told = await receiver.until_told(2)
         assert await notices(client, run.id) == ["WebhookWorkflow"]
-        await asyncio.wait_for(client.get_workflow_handle(told[0]["id"]).result(), 20)
+        await asyncio.wait_for(client.get_workflow_handle(told[0]["id"]).result(), PATIENCE)
 
     assert len({each["id"] for each in told}) == 1
     assert {headers[":path"] for headers, _ in receiver.taken} == {f"/{KEY}"}
@@ -188,15 +193,90 @@ async def test_an_attempt_that_fails_is_one_line_of_the_log(
     Where models are called too, their adapter has bounded httpx for the whole process.
     """
     monkeypatch.delattr(httpx.AsyncHTTPTransport, "handle_async_request")
-    run = {"workflow_id": "run", "run_id": "1", "workflow_type": "SelfConsistencyWorkflow"}
-    notice = Notice(id="notice", event="failed", time=datetime.now(UTC), **run)
-    async with Receiver(MOVED) as receiver, served(client, ASK.model(), receiver.port):
-        told = await begin(client, notice.model_dump(mode="json"), "WebhookWorkflow")
-        await told.result()
+    model = ScriptedModel([PermanentModelError("no key", "AuthenticationError")] * 5)
+    async with Receiver(MOVED) as receiver, served(client, model, receiver.port):
+        run = await begin(client, {"question": "How many?"})
+        told = await receiver.until_told(2)
+        await asyncio.wait_for(client.get_workflow_handle(told[0]["id"]).result(), 20)
+        assert (await failure(run)).type == "AuthenticationError"
 
-    [line] = [each for each in caplog.records if each.name == "temporalio.activity"]
+    [line] = [each for each in caplog.records if "webhook" in each.getMessage()]
     assert "the webhook was not told: the receiver answered with 307" in line.getMessage()
-    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert (line.name, line.levelname) == ("temporalio.activity", "WARNING")
+    assert line.exc_info is None
+
+
+NOW = datetime.now(UTC).isoformat()
+MADE_UP = {"id": "x", "event": "failed", "time": NOW, "error_type": "Phishing"}
+
+
+async def made_up(client: Client, **fields: Any) -> dict[str, Any]:
+    """Build a notice as any client may, of a run that there is: it waits, and failed nowhere."""
+    run = await begin(client, ASK.request)
+    async with asyncio.timeout(60):
+        while not (await run.query("progress"))["needs_review"]:
+            await asyncio.sleep(0.05)
+    known = {"workflow_id": run.id, "run_id": run.result_run_id, "workflow_type": "Mull"}
+    return {**MADE_UP, **known, **fields}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"event": "waiting"}, {"workflow_id": "../../../admin?x=", "run_id": "/../.."}],
+    ids=["no failure", "waits", "made up"],
+)
+async def test_a_notice_that_no_run_sent_is_not_posted(
+    client: Client, fields: dict[str, str]
+) -> None:
+    """A start by any client, or the activity alone, is refused for good, and in words."""
+    async with Receiver() as receiver, served(client, ASK.model(), receiver.port):
+        notice = await made_up(client, **fields)
+        own = await receiver.until_told(1)
+        receiver.taken.clear()
+        with pytest.raises(WorkflowFailureError) as refused:
+            await (await begin(client, notice, "WebhookWorkflow")).result()
+        with pytest.raises(ActivityFailureError) as caught:
+            await client.execute_activity(
+                "send_notice", notice, id=f"notice-{uuid.uuid4()}", task_queue=TASK_QUEUE,
+                start_to_close_timeout=timedelta(seconds=20),
+            )  # fmt: skip
+
+    assert own[0]["event"] == "waiting"
+    assert receiver.taken == []
+    for error in (refused.value.cause.__cause__, caught.value.cause):
+        assert "for a run of Mull's alone" in str(error)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [[], [MADE_UP, MADE_UP], [MADE_UP, 1, "x"], [b"\x00\xff"], [None], [7]],
+    ids=["none", "two", "three", "bytes", "null", "a number"],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the SDK's own
+async def test_a_notice_that_is_none_fails_its_run(client: Client, inputs: list[Any]) -> None:
+    """As any other workflow's request does, and not every workflow task for ever."""
+    async with Receiver() as receiver, served(client, ASK.model(), receiver.port):
+        run = await client.start_workflow(
+            "WebhookWorkflow", args=inputs, id=f"test-{uuid.uuid4()}", task_queue=TASK_QUEUE
+        )
+        refused = await failure(run)
+
+    assert (refused.type, refused.non_retryable) == ("InvalidRequest", True)
+    assert receiver.taken == []
+    # It finds the coroutine that the SDK left behind.
+    gc.collect()
+
+
+@pytest.mark.parametrize("name", [".", "..", "../../admin?a#b", "a/b", "%2e%2e", "\u202e"])
+def test_a_link_stays_below_its_base(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever id a run has: a browser resolves dots, also encoded ones, before it asks."""
+    monkeypatch.setenv("MULL_WEB_UI", f"{UI}/ui")
+    link = run_page(name, "run") or ""
+
+    assert urljoin(link, urlsplit(link).path).startswith(f"{UI}/ui/namespaces/default/workflows")
+    assert not {"?", "#"} & set(link)
+    assert "." not in urlsplit(link).path.split("/")[-3:]
+    assert ".." not in urlsplit(link).path.split("/")
 
 
 async def test_a_line_of_a_batch_that_fails_is_told_of_by_its_batch_alone(client: Client) -> None:
@@ -210,6 +290,15 @@ async def test_a_line_of_a_batch_that_fails_is_told_of_by_its_batch_alone(client
 
     assert result["failed"] == 1
     assert await notices(client, result["runs"][0]["workflow_id"]) == []
+
+
+async def child_of(client: Client, run: str) -> str | None:
+    """Return the id of a run's child, once there is one."""
+    for event in (await client.get_workflow_handle(run).fetch_history()).events:
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            begun = event.child_workflow_execution_started_event_attributes
+            return begun.workflow_execution.workflow_id
+    return None
 
 
 async def last_failure(client: Client, run: str) -> str | None:
@@ -227,21 +316,16 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
         port = receiver.port if answers else 9
         async with served(client, ASK.model(), port):
             run = await begin(client, ASK.request)
-            async with asyncio.timeout(5):
-                while not (await run.query("progress"))["needs_review"]:
+            said = "" if answers else "the receiver can't be reached: ClientConnectorError"
+            async with asyncio.timeout(PATIENCE):
+                while not (child := await child_of(client, run.id)):
+                    await asyncio.sleep(0.05)
+                # Once the run no longer waits, there is nothing to tell.
+                while await last_failure(client, child) != said:
                     await asyncio.sleep(0.05)
                 await run.execute_update("review", {"accept": True})
                 assert (await run.result())["stop_reason"] == "accepted_by_person"
-            (child,) = [
-                event.child_workflow_execution_started_event_attributes.workflow_execution
-                for event in (await run.fetch_history()).events
-                if event.HasField("child_workflow_execution_started_event_attributes")
-            ]
-            said = "" if answers else "the receiver can't be reached: ClientConnectorError"
-            async with asyncio.timeout(10):
-                while await last_failure(client, child.workflow_id) != said:
-                    await asyncio.sleep(0.05)
-            await client.get_workflow_handle(child.workflow_id).terminate()
+            await client.get_workflow_handle(child).terminate()
             receiver.hang_up()
 
 
@@ -251,7 +335,7 @@ async def test_without_a_webhook_there_is_not_one_event_more(client: Client) -> 
         for each in worker.build(client, worker.QUEUES, ASK.model(), **STRICT):
             await stack.enter_async_context(each)
         run = await begin(client, ASK.request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (await run.query("progress"))["needs_review"]:
                 await asyncio.sleep(0.05)
         await run.execute_update("review", {"accept": True})

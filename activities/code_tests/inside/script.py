@@ -6,8 +6,12 @@ own rewriting does not do that, and importing it takes longer than all of this.
 """
 
 import ast
+import builtins
+import math
+import random
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -23,6 +27,8 @@ UNCHECKED = "none of the script's assertions ran: a file for pytest is named tes
 HOOK, GOT, EXPECTED = "@assertions", "@got", "@expected"
 COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Delete, ast.Raise)
+# What is left out where it needs a value that is not known yet.
+LEFT_OUT = (*COMPOUND, ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)
 TEST = 500
 REFUSING = {"raises", "fail", "exit", "quit", "_exit", "abort"}
 SAME = {"==", "is"}
@@ -53,6 +59,55 @@ def _refuses(node: ast.AST) -> bool:
     return False
 
 
+class UnknownError(BaseException):
+    """The code has not been called with these arguments yet; no test may catch it."""
+
+
+class StandIn:
+    """Stands for the function that is tested, where the code itself is not.
+
+    It returns what the code gave for the same call elsewhere, as `answers` says, and keeps the
+    calls that have no answer yet; one with an argument that is not plain data is an empty text.
+    """
+
+    def __init__(self, answers: list[dict[str, str]]) -> None:
+        self.asked: list[str] = []
+        self._answers: dict[str, list[dict[str, str]]] = {}
+        for answer in answers:
+            self._answers.setdefault(answer["call"], []).append(answer)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Return the answer to the call, or raise what the code raised."""
+        try:
+            call = harness.written([given, named])
+        except harness.UnplainError:
+            call = ""
+        if not (known := self._answers.get(call)):
+            self.asked.append(call)
+            raise UnknownError
+        answer = known.pop(0)
+        if "message" in answer:
+            name, _, text = answer["message"].removeprefix("raises ").partition(": ")
+            kind: Any = vars(builtins).get(name)
+            # One that ends a loop ends it too early for the test, as in a generator.
+            own = isinstance(kind, type) and issubclass(kind, Exception)
+            if own and not issubclass(kind, StopIteration | StopAsyncIteration):
+                error = kind.__new__(kind, text)
+                # Some are made of more than a text.
+                with suppress(TypeError):
+                    error.__init__(text)
+                raise error
+            raise RuntimeError(answer["message"])
+        # The worker has written these, of literals alone.
+        names = {"inf": math.inf, "nan": math.nan}
+        value, changed = (eval(answer.get(part, "[]"), names) for part in ("value", "changed"))  # noqa: S307 its purpose
+        for mine, now in zip((*given, *named.values()), changed, strict=False):
+            if isinstance(mine, list | set | dict):
+                mine.clear()
+                (mine.extend if isinstance(mine, list) else mine.update)(now)
+        return iter(value) if "iterates" in answer else value
+
+
 class Assertions:
     """Counts the assertions that hold, and makes the error of one that fails.
 
@@ -60,12 +115,18 @@ class Assertions:
     size of that in bytes.
     """
 
-    def __init__(self, say: Callable[..., int]) -> None:
+    def __init__(self, say: Callable[..., int], standing: StandIn | None = None) -> None:
         self.passed = 0
+        self._standing = standing
         self.ran = False
         self._say = say
         self._left = STARTED_BYTES
         self._started: str | None = None
+
+    @property
+    def missing(self) -> Any:
+        """What a statement may raise that is left out: anything, once an answer was missing."""
+        return BaseException if self._standing and self._standing.asked else ()
 
     def begin(self, statement: str) -> None:
         """Say which statement begins, unless it is the same as before.
@@ -99,18 +160,23 @@ class Assertions:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
+    def __init__(self, lines: list[str], left_out: tuple[type[ast.stmt], ...]) -> None:
+        self._lines, self._left_out = lines, left_out
 
     def visit(self, node: ast.AST) -> Any:
         """Rewrite what is in a statement, and print it first if it calls something."""
         made = super().visit(node)
-        if not isinstance(node, (*COMPOUND, *SIMPLE)):
-            return made
-        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
-            return made
-        source = _source(self._lines, node, whole=isinstance(node, SIMPLE))
-        return [_begin(source, node), made]
+        if isinstance(node, (*COMPOUND, *SIMPLE)) and any(
+            isinstance(inner, ast.Call) for inner in ast.walk(node)
+        ):
+            source = _source(self._lines, node, whole=isinstance(node, SIMPLE))
+            made = [_begin(source, node), made]
+        if isinstance(node, self._left_out):
+            missing = ast.Attribute(_name(HOOK), "missing", ast.Load())
+            leave = ast.ExceptHandler(missing, None, [ast.Pass()])
+            body = made if isinstance(made, list) else [made]
+            return ast.copy_location(ast.Try(body, [leave], [], []), node)
+        return made
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         source = _source(self._lines, node)
@@ -180,12 +246,12 @@ class _Script:
     does not call its own check().
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, apart: bool) -> None:
         self.path = path
         text = Path(path).read_text(encoding="utf-8")
         self._lines = text.split("\n")
         self._nodes = list(ast.walk(ast.parse(text, path)))
-        tree = _Rewriter(self._lines).visit(ast.parse(text, path))
+        tree = _Rewriter(self._lines, LEFT_OUT if apart else ()).visit(ast.parse(text, path))
         self.code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
         called = [node.func for node in self._nodes if isinstance(node, ast.Call)]
         self.asserts = any(isinstance(node, ast.Assert) for node in self._nodes)
@@ -213,14 +279,24 @@ def main() -> None:
     solution = harness.load(channel)
     if solution is None:
         return
+    standing = None
+    if "apart" in task:
+        standing = StandIn(task["apart"])
+        vars(solution)[task["entry"]] = standing
+        random.seed(0)
     try:
-        script = _Script(str(harness.FOLDER / task["file"]))
+        script = _Script(str(harness.FOLDER / task["file"]), apart="apart" in task)
     except Exception as error:  # a file that is not Python fails in several ways
         channel.say(unreadable=harness.said(error))
         return
     harness.also_named(solution, task["entry"])
-    assertions = Assertions(channel.say)
+    assertions = Assertions(channel.say, standing)
     raised = _outcome(script, solution, assertions, task["entry"])
+    if standing is not None:
+        for call in standing.asked:
+            channel.say(asked=call)
+            raised = raised or UnknownError()
+        channel.say(asking=len(standing.asked))
     more = {"end": True} if raised is None else _failure(raised, script)
     channel.say(passed=assertions.passed, **more)
 

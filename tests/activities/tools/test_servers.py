@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,14 +21,16 @@ from activities import checks
 from activities.tools import servers, tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from activities.tools.port import CallTask, Listing, ListTask, ToolOutcome
+from activities.tools.port import CallTask, Listing, ListTask, ToolError, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
 from reflection.request import explain
 from reflection.text import encoded_size
+from reflection.turn.approval import ToolRule
 from reflection.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
 from tests.activities.tools.scripted_server import FORGED, LONG
+from tests.patience import PATIENCE, Stopwatch, patiently
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 READS = {"read_only": ["add", "die_once"]}
@@ -57,7 +58,8 @@ class Worker:
 @asynccontextmanager
 async def serving(folder: Path, environment: dict[str, str], **entry: Any) -> AsyncIterator[Worker]:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
-    activities = ToolActivities({}, read_servers((folder / "mcp.json").read_bytes(), environment))
+    found = read_servers((folder / "mcp.json").read_bytes(), environment)
+    activities = ToolActivities({}, found, rules=[ToolRule(tool="*", action="allow")])
     try:
         yield Worker(activities, folder / "calls")
     finally:
@@ -98,7 +100,7 @@ def http(tmp_path: Path) -> Iterator[tuple[str, Started]]:
 
 async def answered(work: Callable[[], Awaitable[Listing]]) -> Listing:
     """Ask again until the server is up."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not (found := await work()).tools:
             await asyncio.sleep(0.1)
     return found
@@ -126,6 +128,19 @@ async def test_a_schema_that_is_too_large_is_left_out_and_named(worker: Worker) 
     assert found.warnings == (
         "shop: 1 tool left out, for their schemas or for names that stand twice: huge",
     )
+
+
+async def test_a_tool_that_changes_once_it_was_checked_is_not_called(worker: Worker) -> None:
+    """Another turn's listing may have learned of it since."""
+    await worker.listing()
+    [server] = worker.activities._servers.values()
+    found = await server.find("shop__add")
+    assert found is not None
+    checked = found.model_copy(update={"parameters": {"type": "object"}})
+
+    with pytest.raises(ToolError, match="has just changed, and nothing was done"):
+        await server.call(checked, {"first": 1, "second": 2})
+    assert worker.called() == []
 
 
 async def test_a_name_that_no_provider_takes_is_written_otherwise(worker: Worker) -> None:
@@ -196,7 +211,7 @@ async def test_a_server_that_dies_in_a_call_that_writes_is_not_called_again(work
     died = await worker.call("die")
     outcome = await worker.call("add", first=2, second=3)
 
-    assert died.status == "error"
+    assert died.status == "timeout"
     assert died.content == "shop ended before it answered: it may have done what was asked"
     assert outcome.content == "5"
     assert worker.called() == ["die", "add"]
@@ -216,20 +231,20 @@ async def test_a_server_that_was_killed_between_calls_is_started_anew(worker: Wo
     [server] = worker.activities._servers.values()
     connection = server._connections[-1]  # type: ignore[attr-defined]
     os.kill(int(worker.calls.with_suffix(".pid").read_text()), signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not connection.ended():
             await asyncio.sleep(0.01)
 
     assert (await worker.call("forge")).status == "ok"
-    await asyncio.wait_for(connection.task, 10)
+    await asyncio.wait_for(connection.task, PATIENCE)
 
 
 async def test_a_call_without_an_answer_costs_its_time_out(worker: Worker) -> None:
     """A server that answers nothing else either is ended, and started anew for the next call."""
     await worker.listing()
-    began = time.monotonic()
+    watch = Stopwatch()
     outcome = await worker.call("hang", seconds=0.5)
-    took = time.monotonic() - began
+    took = watch.seconds
     added = await worker.call("add", first=2, second=3)
 
     assert (outcome.status, outcome.content) == ("timeout", "no answer within 0.5 s")
@@ -255,7 +270,7 @@ async def test_a_server_that_floods_is_ended_after_its_time_out(worker: Worker) 
     assert delayed < 1
     [server] = worker.activities._servers.values()
     [connection] = server._connections  # type: ignore[attr-defined]
-    await asyncio.wait_for(connection.task, 10)
+    await asyncio.wait_for(connection.task, PATIENCE)
 
 
 async def test_a_server_that_never_answers_costs_a_listing_its_time_out(
@@ -264,13 +279,13 @@ async def test_a_server_that_never_answers_costs_a_listing_its_time_out(
     """The turn goes on without its tools, and is told; so is a call of one."""
     monkeypatch.setattr(servers, "LIST_SECONDS", 0.5)
     task = CallTask(tool=Tool(name="shop__add"), arguments={}, timeout_seconds=0.3)
-    began = time.monotonic()
+    watch = Stopwatch()
     async with over_stdio(tmp_path, "silent") as worker:
         found = await worker.listing()
         outcome = await worker.run(worker.activities.call_tool, task)
 
     # To end it takes two seconds at most.
-    assert time.monotonic() - began < 6
+    assert watch.seconds < 6
     assert found.warnings == ("the tools of shop are missing: shop did not list them within 0.5 s",)
     assert outcome.status == "timeout"
 
@@ -283,13 +298,13 @@ async def test_a_cancelled_call_ends_at_once(worker: Worker) -> None:
     work = asyncio.ensure_future(environment.run(worker.activities.call_tool, task))
     while "hang" not in worker.called():
         await asyncio.sleep(0.02)
-    began = time.monotonic()
+    watch = Stopwatch()
 
     environment.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await work
-    assert time.monotonic() - began < 1
+    assert watch.seconds < 1
 
 
 async def test_a_result_of_ten_megabytes_is_cut_in_the_middle(worker: Worker) -> None:
@@ -407,17 +422,16 @@ async def test_over_http_a_server_that_dies_is_used_again_when_it_is_back(
         task = CallTask(tool=tools["shop__forge"], arguments={}, timeout_seconds=20)
         outcome = await worker.run(worker.activities.call_tool, task)
 
-    assert died.status == "error"
+    assert died.status == "timeout"
     assert outcome.status == "ok"
     assert worker.called() == ["die", "forge"]
 
 
 def until_open(url: str) -> None:
     place = ("127.0.0.1", urlsplit(url).port or 0)
-    for _ in range(200):
+    for _ in patiently():
         with contextlib.suppress(OSError), socket.create_connection(place):
             return
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

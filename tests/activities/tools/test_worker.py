@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from activities.doctor import DoctorRequest, Examination
 from activities.installation import tool_checks
 from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, ToolOutcome
 from connection import ConfigurationError
+from tests import callers
 from tests.activities.tools.scripted_server import LONG
 from tests.activities.tools.test_functions import OWN
 from tests.activities.tools.test_servers import SERVER
@@ -136,18 +136,11 @@ def test_options_for_tools_are_refused_where_none_are_served(
 async def test_tools_are_served_on_their_own_queue(client: Client) -> None:
     """They are listed, and called as they were listed."""
     [served] = worker.build(client, ["tools"], called=adapters.toolbox(options(), None))
-    limit: dict[str, Any] = {
-        "task_queue": TASK_QUEUE,
-        "start_to_close_timeout": timedelta(seconds=9),
-    }
     async with served:
-        found = await client.execute_activity(
-            "list_tools", ListTask(names=("calculate",)), id="list", result_type=Listing, **limit
-        )
+        listed = ListTask(names=("calculate",))
+        found = await callers.call(client, "list_tools", TASK_QUEUE, listed, Listing)
         task = CallTask(tool=found.tools[0], arguments={"expression": "6*7"}, timeout_seconds=5)
-        outcome = await client.execute_activity(
-            "call_tool", task, id="call", result_type=ToolOutcome, **limit
-        )
+        outcome = await callers.call(client, "call_tool", TASK_QUEUE, task, ToolOutcome)
 
     assert outcome == ToolOutcome(status="ok", content="42")
 

@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 from tests.e2e.conftest import Cli
 from tests.e2e.measuring.model import ALONE, EXAMPLES, JUDGE, written
+from tests.patience import PATIENCE
 
 SLOW = {**EXAMPLES[2], "draft": "slow, worth 0.6"}
 
@@ -20,7 +21,7 @@ async def detached(cli: Cli, client: Client, file: Path, run: str) -> str:
     lines = written(file, *EXAMPLES[:2], SLOW)
     begun = cli("calibrate", lines, "--judge", JUDGE, "--id", run, "--detach", *ALONE)
     assert begun.stdout == f"{run}\n", begun.stderr
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while await progress(client, run) != (2, 1):
             await asyncio.sleep(0.2)
     return run
@@ -61,7 +62,7 @@ async def test_a_batch_is_shown_and_finished(cli: Cli, client: Client, tmp_path:
     result = json.loads(watched.stdout)
     assert (result["stop_reason"], result["completed"]) == ("finished_by_person", 2)
     assert (watched.returncode, shown.returncode) == (0, 0)
-    assert "finished by ann (finished_by_person)" in " ".join(shown.stdout.split())
+    assert 'finished by "ann" (unverified) (finished_by_person)' in " ".join(shown.stdout.split())
     assert all(findings in " ".join(each.stderr.split()) for each in (standing, shown))
 
 

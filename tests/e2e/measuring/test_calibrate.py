@@ -28,6 +28,7 @@ from tests.e2e.measuring.model import (
     calibrated,
     written,
 )
+from tests.patience import PATIENCE
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
@@ -90,7 +91,7 @@ def test_a_killed_client_loses_nothing(
     while len(endpoint.requests) == before:
         time.sleep(0.01)
     client.send_signal(signal.SIGKILL)
-    client.communicate(timeout=10)
+    client.communicate(timeout=PATIENCE)
 
     done = cli(*command)
 
@@ -109,16 +110,16 @@ async def test_a_cancelled_batch_goes_on_from_where_it_was(
     before = len(endpoint.requests)
     cli(*command, "--detach")
     handle = client.get_workflow_handle("broken-off")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (await handle.query("progress"))["done"] < 2:
             await asyncio.sleep(0.1)
     await handle.cancel()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
             await asyncio.sleep(0.1)
 
     again = cli(*command, "--detach")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while len(endpoint.requests) < before + 4:
             await asyncio.sleep(0.1)
     seen = await handle.query("progress")
@@ -136,12 +137,12 @@ async def test_a_batch_that_is_cancelled_is_exit_code_5(
     command = ["calibrate", file, "--judge", JUDGE, "--id", "stopped", "--json", *ALONE]
     waiting = started(environment, *command)
     handle = client.get_workflow_handle("stopped")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not await running(handle):
             await asyncio.sleep(0.2)
 
     await handle.cancel()
-    said, more = await asyncio.to_thread(waiting.communicate, timeout=30)
+    said, more = await asyncio.to_thread(waiting.communicate, timeout=PATIENCE)
 
     document = {"id": "stopped", "status": "cancelled", "error": "The run was cancelled."}
     assert (waiting.returncode, json.loads(said)) == (5, document)

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from commands.loops import REFLEXION
 from reflection.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
 from reflection.agents.memory import Observation, Reflection
 from reflection.agents.request import ReflexionRequest
+from reflection.agents.result import VerifiedBy
 from reflection.agents.sheet import sheet
 from reflection.request import RESULT_BYTES
+from reflection.request import told as told_of
 from reflection.text import encoded_size
 from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
 
@@ -218,6 +221,15 @@ def test_a_repeated_reflection_ends_the_run(
     assert len(state.semantic.reflections) == held
     empty = [text for text in reflections if text == "" or text.startswith("<think>I")]
     assert len(state.warnings) == len(empty)
+
+
+def test_a_repeated_reflection_in_the_last_episode_is_why_the_run_ends() -> None:
+    """That says more than the limit of episodes, which it reaches too."""
+    state = agent(episode_limit=2)
+    for _ in range(2):
+        try_once(state, WRONG, reflection="Look.")
+
+    assert told(state) == [*AGAIN, "reflect", "repeated_reflection"]
 
 
 def test_what_an_earlier_run_learned_is_not_added_again_and_ends_nothing() -> None:
@@ -490,10 +502,10 @@ def test_any_reply_is_read_in_a_moment(reply: str) -> None:
     """A workflow that reads for two seconds is taken for a deadlock, and would never go on."""
     state = agent()
     state.begin_episode()
-    began = time.perf_counter()
+    began = time.thread_time()
     state.planned(reply)
 
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 @given(text=st.text(max_size=30))
@@ -604,6 +616,24 @@ def test_the_sheet_of_a_run_whose_hidden_test_fails() -> None:
     assert shown.flags == ("the hidden test fails",)
     assert facts(state)["hidden test"] == "failed"
     assert state.result().doubt == "its own tests pass, and the hidden test fails"
+
+
+@pytest.mark.parametrize(
+    ("by", "missed"), [("cases", ""), ("script", "was required"), (None, "was required")]
+)
+def test_a_verdict_by_script_is_flagged_and_misses_what_requires_cases(
+    by: VerifiedBy | None, missed: str
+) -> None:
+    """Such a result is to be built on all the same, unless cases were asked for."""
+    state = run(agent(environment="code"), 1.0, solved=1)
+    state.hidden_passed, state.verified_by = True, by
+    result = state.result()
+
+    flag = "the hidden test ran beside the code, which could forge its verdict"
+    assert sheet(result).flags == ((flag,) if by == "script" else ())
+    assert REFLEXION.against(result, None, accept_any=False) == ""
+    assert missed in REFLEXION.against(result, 1.0, accept_any=True)
+    assert (b"verified_by" in to_json(told_of(result))) == (by is not None)
 
 
 def test_a_run_that_has_not_ended_has_no_result() -> None:

@@ -153,8 +153,8 @@ def test_a_lone_judge_is_folded_away_and_a_panel_is_not() -> None:
         (0.5, 0.9, None, [("too_short", 0.8), ("strict", 0.95)],
          "judged 0.90, capped by too_short"),
         (0.4, 0.4, None, [("too_short", 0.8)], ""),
-        (0.8, 0.4, "ann", [], "scored by ann, judged 0.40"),
-        (0.8, None, "ann", [], "scored by ann"),
+        (0.8, 0.4, "ann", [], 'scored by "ann" (unverified), judged 0.40'),
+        (0.8, None, "ann", [], 'scored by "ann" (unverified)'),
         (None, None, None, [], ""),
     ],
 )  # fmt: skip
@@ -234,7 +234,8 @@ def test_a_person_who_decides_is_named_once() -> None:
 
     assert decisions is not None
     assert column(decisions, "because")[1:] == [
-        "a person asked for a revision: shorter (by ann)", "finished by ann",
+        'a person asked for a revision: shorter (by "ann" (unverified))',
+        'finished by "ann" (unverified)',
     ]  # fmt: skip
     assert column(decisions, "decision") == ["revise", "revise", "stop: finished_by_person"]
     assert column(decisions, "at")[-1] == "2026-03-01 12:00:00 UTC"

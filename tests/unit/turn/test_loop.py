@@ -10,11 +10,13 @@ from pydantic_core import to_json
 
 from reflection.request import RESULT_BYTES
 from reflection.run import Spending
-from reflection.turn.approval import Permission, ToolRule
+from reflection.turn.approval import Permission, Question, ToolRule
 from reflection.turn.conversation import MUST_ANSWER, StepReply, chat
+from reflection.turn.loop import Turn
 from reflection.turn.sheet import FORCED, sheet
+from reflection.turn.tools import CallStatus, Tool
 from tests.unit.turn.test_budget import after
-from tests.unit.turn.turns import TOOLS, Driven, calls, says
+from tests.unit.turn.turns import TOOLS, Driven, calls, says, word
 
 ENDLESS = list(repeat(calls("calc a"), 60))
 ALL = [ToolRule(tool="*", action="allow")]
@@ -46,8 +48,11 @@ ALL = [ToolRule(tool="*", action="allow")]
         ([calls(*["calc a"] * 9), *ENDLESS], {}, "max_tool_calls", 2, 6, 6),
         ([calls("read a"), *[calls("read a")] * 9], {"max_tool_calls": 1}, "max_steps", 6, 1, 1),
         ([calls("read a", error="broken"), says("42")], {}, "answered", 2, 0, 0),
-        ([says(""), says("  "), says("42")], {}, "answered", 3, 0, 0),
-        ([says("{", error="broken")] * 9, {"max_steps": 2}, "max_steps", 2, 0, 0),
+        ([says(""), says("42")], {}, "answered", 2, 0, 0),
+        ([says(""), calls("calc a"), says("  "), says("42")], {}, "answered", 4, 1, 1),
+        ([says(""), says("  "), says("42")], {}, "generation_failed", 2, 0, 0),
+        ([says("{", error="broken")] * 9, {}, "generation_failed", 2, 0, 0),
+        ([says("{", error="broken")] * 9, {"max_steps": 1}, "max_steps", 1, 0, 0),
         ([says("42")], {"message": "x" * 9_000, "max_context_tokens": 2_000}, "max_context_tokens",
          0, 0, 0),
     ],
@@ -70,6 +75,44 @@ def test_what_ends_a_turn(
     assert (result.so_far is None) == (stop_reason == "answered")
     roles = [message["role"] for message in chat(driven.turn.messages)]
     assert roles.count("tool") == len(result.calls)
+
+
+@pytest.mark.parametrize("think_level", ["off", "low"])
+def test_replies_that_cannot_be_used_are_told(think_level: str) -> None:
+    """By the decisions, the warnings, the result and the sheet; nothing is asked in between."""
+    refused = says("I won't.", error="Refusal: the model refused to answer")
+
+    driven = Driven([refused] * 9, think_level=think_level, reflect_every=1).run()
+
+    result, why = driven.turn.result(), "can't be used: Refusal: the model refused to answer"
+    ends = ("generation_failed", f"two replies in a row {why}")
+    assert [made.reason for made in result.decisions if made.next == "ask"] == [
+        "step 1 of 6", f"step 2 of 6: the last reply {why}",
+    ]  # fmt: skip
+    assert (result.stop_reason, result.stop_explanation, len(driven.systems)) == (*ends, 2)
+    assert result.warnings == (f"reply 1 {why}", f"reply 2 {why}")
+    assert "The model's last words:\nI won't." in result.reply
+    assert all(word in repr(sheet(result)) for word in (*ends, "I won't."))
+
+
+@pytest.mark.parametrize("kept", [64, 70])
+def test_calls_that_were_left_out_are_told_to_the_model(kept: int) -> None:
+    """After the results of those that were read, of which each has one; and only once."""
+    many = calls(*["read a"] * kept, calls_left_out=9_000)
+
+    driven = Driven([many, calls("read b"), says("42")], max_tool_calls=100).run()
+
+    sent = chat(driven.turn.messages)
+    asked = [call["id"] for message in sent for call in message.get("tool_calls", ())]
+    assert asked == [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert len(asked) == 65
+    told = [one for one in sent if "were read" in str(one["content"])]
+    assert [sent.index(one) for one in told] == [66]
+    total = f"{kept + 9_000:,}"
+    assert told[0]["content"].startswith(f"Your last reply asked for {total} tool calls. Only the")
+    result = driven.turn.result()
+    assert result.warnings == (f"one reply asked for {total} calls; 64 were read",)
+    assert result.stop_reason == "answered"
 
 
 @pytest.mark.parametrize(
@@ -195,11 +238,90 @@ def test_a_word_on_a_call_that_does_not_wait_is_refused() -> None:
         turn.calls.judge(index, after(1))
 
     refused = "call 1 is not waiting for anyone; waiting: 2"
+    allows = word(turn, 2)
     assert turn.calls.refuses(Permission(call=1, allow=True)) == refused
-    assert turn.calls.refuses(Permission(call=2, allow=True)) is None
+    assert turn.calls.refuses(allows) is None
     denied = turn.calls.permit(Permission(call=2, allow=False, why="nobody came"), None, after(9))
     assert (denied.status, denied.content) == ("denied", "nobody came")
-    assert turn.calls.refuses(Permission(call=2, allow=True)) is not None
+    assert turn.calls.refuses(allows) is not None
+
+
+def asks(*asked: str, **known: Any) -> Turn:
+    """A turn whose first reply asks for these calls, each of which is admitted and judged."""
+    turn = Driven([], rules=[], **known).turn
+    turn.decide(after(0))
+    turn.replied(calls(*asked))
+    for index in range(len(asked)):
+        turn.calls.admit(index, after(1))
+        turn.calls.judge(index, after(1))
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, None),
+        ({"run_id": None}, "with the run_id and the digest of its question"),
+        ({"digest": None}, "with the run_id and the digest of its question"),
+        ({"run_id": "another"}, "call 1 was shown in another run, another: look at it again"),
+        ({"digest": "0" * 32}, "call 1 is not the one that was shown: look at it again"),
+        ({"allow": False, "run_id": None, "digest": None}, None),
+        ({"allow": False, "run_id": "another"}, "was shown in another run"),
+        ({"allow": False, "digest": "0" * 32}, "is not the one that was shown"),
+    ],
+)
+def test_a_word_is_on_what_was_shown(change: dict[str, Any], said: str | None) -> None:
+    """Of this run, and as it is now; who denies may leave that out."""
+    turn = asks("mail a")
+
+    found = turn.calls.refuses(word(turn, 1).model_copy(update=change))
+
+    assert found is None if said is None else said in str(found)
+
+
+def test_each_part_of_what_is_asked_changes_its_digest() -> None:
+    """The run, the number, the tool, its schema and the arguments; their order does not."""
+    asked: tuple[Any, ...] = ("run", 1, "mail", {"type": "object"}, {"to": "a", "sum": 1})
+    others: list[tuple[Any, ...]] = [
+        ("other", *asked[1:]), ("run", 2, *asked[2:]), (*asked[:2], "male", *asked[3:]),
+        (*asked[:3], {"type": "object", "title": "b"}, asked[4]), (*asked[:4], {"to": "a"}),
+        (*asked[:4], {"to": "a", "sum": 10}), (*asked[:4], {"to": "a\u2060", "sum": 1}),
+    ]  # fmt: skip
+
+    turned: tuple[Any, ...] = (*asked[:4], {"sum": 1, "to": "a"})
+    assert Question.of(*asked) == Question.of(*turned)
+    assert len({Question.of(*one).digest for one in (asked, *others)}) == 8
+
+
+def test_a_call_that_may_have_happened_is_doubted() -> None:
+    """After a time-out of the same call, or of its tool; and not after one that is known to end."""
+    turn = asks("mail a", "mail b", "mail a", "mail c", "calc a")
+    ends: list[CallStatus] = ["timeout", "ok"]
+    for index, end in enumerate(ends):
+        turn.calls.permit(word(turn, index + 1), "ann", after(2))
+        turn.calls.finish(index, end, "-")
+
+    third, fourth = turn.calls.questions
+
+    assert third.doubts == (
+        "call 1, the same, has no known outcome: it may already have happened",
+    )  # fmt: skip
+    assert "call 1, one of the same tool, has no known outcome" in fourth.doubts[0]
+
+
+def test_a_call_is_asked_about_again_with_the_tool_as_it_is_now() -> None:
+    """An earlier word does not count for it, and the reason stands beside it."""
+    turn = asks("mail a")
+    earlier = word(turn, 1)
+    turn.calls.permit(earlier, "ann", after(2))
+    changed = Tool(name="mail", parameters={"type": "object", "required": ["path", "copy"]})
+
+    turn.calls.ask_again(0, "what the tool takes changed", changed)
+
+    assert turn.calls.tools["mail"] == changed
+    assert turn.calls.questions[0].doubts == ("what the tool takes changed",)
+    assert "is not the one that was shown" in str(turn.calls.refuses(earlier))
+    assert turn.calls.refuses(word(turn, 1)) is None
 
 
 FAILS = [calls("calc bad")] * 9

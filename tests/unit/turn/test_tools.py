@@ -24,6 +24,8 @@ TOOLS = {
         Tool(name="list", read_only=True, idempotent=True, group="files"),
         Tool(name="clock", read_only=True),
         Tool(name="write", keys=("file:{path}",)),
+        Tool(name="move", keys=("file:{path}", "index")),
+        Tool(name="find", read_only=True, idempotent=True, keys=("file:{path}", "index")),
         Tool(name="mail"),
         Tool(name="set", idempotent=True),
         Tool(name="put", idempotent=True, keys=("file:{path}",)),
@@ -87,6 +89,10 @@ def test_waves(asked: Sequence[str], waves: Sequence[int]) -> None:
         ([("read a", "ok"), ("write a", "timeout")], "read a", False),
         ([("put a", "ok")], "put a", True),
         ([("put a", "ok"), ("write a", "ok")], "put a", False),
+        ([("read a", "ok"), ("move a", "ok")], "read a", False),
+        ([("read b", "ok"), ("move a", "ok")], "read b", True),
+        ([("find a", "ok"), ("write a", "ok")], "find a", False),
+        ([("find b", "ok"), ("move a", "ok")], "find b", False),
     ],
 )
 def test_records(before: Sequence[tuple[str, CallStatus]], asked: str, answered: bool) -> None:

@@ -1,7 +1,16 @@
 """What is shown of a turn: the same facts while it runs and after."""
 
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
 from commands.loops import TURN, Seen
+from commands.page import page_html
+from commands.terminal import print_review, print_sheet, print_waiting
 from reflection.details import details
+from reflection.sheet import Sheet
 from reflection.turn.sheet import sheet
 from tests.unit.turn.test_budget import after
 from tests.unit.turn.turns import Driven, calls, says
@@ -31,7 +40,7 @@ def test_a_finished_turn() -> None:
         (
             "the model asked for 2 tool calls",
             'read({"path": "a"}): ok',
-            'mail({"path": "no"}): denied, by ann: not now',
+            'mail({"path": "no"}): denied, by "ann" (unverified): not now',
         ),
         ("step 2 of 6",),
         ("the model asked for 1 tool call", 'calc({"path": "bad"}): error, result of bad'),
@@ -57,6 +66,58 @@ def test_a_turn_that_waits_for_a_person() -> None:
     assert [step.words for step in shown.steps] == ["step 1 of 6"]
     assert "mull review turn-1" in details(shown, None, "turn-1")
     assert "time left" in details(shown)
+
+
+def on_the_terminal(shown: Sheet) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    print_review(console, shown)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def followed(shown: Sheet) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    assert shown.waiting is not None
+    print_waiting(console, "turn-1", shown.waiting)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def shown_by_show(shown: Sheet) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    print_sheet(console, shown)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("shows", [on_the_terminal, followed, shown_by_show, page_html, details])
+def test_what_hides_in_a_call_is_shown(shows: Any) -> None:
+    """As escapes, and with a warning, by each renderer, before it is allowed and after."""
+    turn = Driven([]).turn
+    turn.decide(after(0))
+    turn.replied(calls("mail \U000e0041\u2060", "mail p\u0430y"))
+    for index in range(2):
+        turn.calls.admit(index, after(1))
+        turn.calls.judge(index, after(1))
+
+    found = shows(sheet(turn.progress("asking", 0, after(900), after(2)), turn.decisions))
+
+    assert "\\U000e0041\\u2060" in found
+    assert "p\\u0430y" in found
+    assert not {"\U000e0041", "\u2060", "\u0430"} & {*found}
+    for number in (1, 2):
+        warned = f"call {number}: characters that can't be seen, or look like others"
+        assert warned in found.replace("\\", "").replace("&#39;", "'")
+
+
+def test_answers_are_not_touched() -> None:
+    """Joiners are honest there, and nobody allows anything."""
+    text = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 p\u0430y"
+    shown = sheet(Driven([says(text)]).run().turn.result())
+
+    assert shown.answer is not None
+    assert shown.answer.content == text
+    assert text in page_html(shown)
 
 
 def test_a_turn_without_an_answer() -> None:

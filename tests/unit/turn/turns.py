@@ -35,6 +35,13 @@ def says(text: str, **known: Any) -> StepReply:
     return StepReply(text=text, **known)
 
 
+def word(turn: Turn, call: int, *, allow: bool = True, **known: Any) -> Permission:
+    """Make a person's word on a call as they saw it."""
+    [seen] = (one for one in turn.calls.questions if one.call == call)
+    said = {"run_id": seen.run_id, "digest": seen.digest, **known}
+    return Permission(call=call, allow=allow, **said)
+
+
 class Driven:
     """A turn, and what a workflow would do with it.
 
@@ -106,7 +113,7 @@ class Driven:
             self.turn.turn_budget.begin_wait(self.now)
             self.turn.turn_budget.end_wait(self.later(3_600))
             allow = "no" not in str(call.given.get("path"))
-            said = Permission(call=call.index + 1, allow=allow, why="" if allow else "not now")
+            said = word(self.turn, call.index + 1, allow=allow, why="" if allow else "not now")
             assert self.turn.calls.refuses(said) is None
             self.turn.calls.permit(said, "ann", self.now)
 

@@ -28,6 +28,7 @@ from reflection.agents.memory import (
 from reflection.agents.result import ReflexionResult
 from reflection.run import Spending
 from tests.conftest import STRICT, begin
+from tests.patience import PATIENCE
 
 Handle = WorkflowHandle[Any, Any]
 Said = str | ModelError | Callable[[ModelCall], Any]
@@ -162,7 +163,7 @@ async def served(client: Client, model: Any, *makers: Any, **options: Any) -> As
 async def run(client: Client, request: dict[str, Any]) -> ReflexionResult:
     """Run an agent to its end."""
     handle = await start(client, request)
-    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), 60))
+    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
 
 async def start(

@@ -21,6 +21,7 @@ from reflection.agents.result import ReflexionResult
 from reflection.multipath.request import Limits
 from tests.activities.code_tests.problems import PROBLEMS
 from tests.conftest import STRICT
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import ScriptedAgent, start
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -36,7 +37,7 @@ async def run(client: Client, request: dict[str, str], **served: Any) -> tuple[A
         for one in built:
             await stack.enter_async_context(one)
         handle = await start(client, request)
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), PATIENCE)
         events = (await handle.fetch_history()).events
         whole = b"".join(event.SerializeToString() for event in events)
         return ReflexionResult.model_validate(result), whole
@@ -57,7 +58,8 @@ async def test_the_hidden_test_is_in_no_prompt_and_no_payload(client: Client) ->
     )
 
     assert (result.status, len(result.episodes)) == ("solved", 2)
-    assert result.hidden_passed
+    assert (result.hidden_passed, result.verified_by) == (True, "cases")
+    assert [one.verified_by for one in result.episodes] == ["cases", "cases"]
     assert "expected 0.25, got 1.0" in model.prompts("reflect")[0]
     assert "candidate(1.33)" in PROBLEM.check
     assert b"truncate_number(1.25)" in history

@@ -10,6 +10,7 @@ from activities.environments import activity
 from activities.environments.port import Evaluation, StepResult
 from reflection.agents.result import ReflexionResult
 from tests.conftest import payloads_of
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import Counting, ScriptedAgent, run, served, start
 
 WRONG = Evaluation(reward=0, correct=False)
@@ -94,7 +95,7 @@ async def test_an_iterator_that_ends_is_an_error_like_others(client: Client) -> 
             del action
             return next(iter(()))
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         result = await played(client, Ending, "add[1]")
 
     assert "StopIteration" in result.stop_explanation
@@ -110,7 +111,7 @@ async def test_a_close_that_hangs_loses_nothing(
         async def close(self) -> None:
             await asyncio.sleep(1_000)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         result = await played(client, Staying)
 
     assert result.status == "solved"

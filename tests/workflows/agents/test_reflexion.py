@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.testing import ActivityEnvironment
 
-from activities.environments.activity import LiveEnvironments
-from activities.environments.port import Evaluation, StepResult
+from activities.environments.activity import ActionTask, Executor, LiveEnvironments
+from activities.environments.port import Evaluation, Named, StepResult, TaskRef
 from activities.language_model.port import ModelError, PermanentModelError
 from reflection.agents.result import ReflexionResult
 from tests.conftest import payloads_of
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import (
     Counting,
     Handle,
     Said,
     ScriptedAgent,
     calls_of,
+    kind_of,
     run,
     served,
     start,
@@ -36,14 +39,14 @@ def reflections(count: int) -> list[Said]:
 
 async def until(condition: Any) -> None:
     """Wait until it holds."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.02)
 
 
 async def ended(handle: Handle) -> ReflexionResult:
     """Return the result of a run."""
-    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), 60))
+    return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
 
 async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
@@ -160,6 +163,41 @@ async def test_a_hidden_test_runs_once_at_the_end_and_nobody_is_shown_it(client:
     assert calls[-1] == "verify_answer"
     assert (result.status, result.hidden_passed) == ("solved", False)
     assert "hidden test fails" in result.doubt
+
+
+async def test_the_hidden_test_is_run_on_the_best_answer_and_not_on_the_last(
+    client: Client,
+) -> None:
+    """An earlier episode that earned more is the result, and what is verified."""
+    model = ScriptedAgent(["add[9]", "[answer] 7", "add[8]", "[answer] 8"], reflections(2))
+    async with served(client, model):
+        result = await run(client, {"environment": "hidden", "task": "9", "episode_limit": 2})
+
+    assert (result.best, result.answer, len(result.episodes)) == (1, "7", 2)
+    assert result.hidden_passed
+
+
+@pytest.mark.parametrize(("seed", "seeds"), [(40, [40, 41, 42]), (None, [None] * 3)])
+async def test_each_episode_is_planned_by_another_seed(
+    client: Client, seed: int | None, seeds: list[int | None]
+) -> None:
+    """By the same one a planner at temperature 0 would do again what failed."""
+    model = ScriptedAgent(FAILED * 3, reflections(3))
+    async with served(client, model):
+        await run(client, {"seed": seed, "episode_limit": 3})
+
+    assert [call.seed for call in model.calls if kind_of(call) == "plan"] == seeds
+
+
+async def test_a_judge_is_asked_at_temperature_0_whatever_the_planner_s_is(client: Client) -> None:
+    """A verdict is no place for chance."""
+    wrong = '{"reasoning": "seen", "correct": false}'
+    model = ScriptedAgent(FAILED, reflections(1), ["I think so", wrong])
+    async with served(client, model):
+        await run(client, {"judge": "openai/judge", "temperature": 1.5, "episode_limit": 1})
+
+    heat = [(kind_of(call), call.temperature) for call in model.calls]
+    assert heat == [("plan", 1.5), ("judge", 0.0), ("judge", 0.0), ("reflect", 1.5)]
 
 
 async def test_a_judge_stands_in_for_the_environment_and_is_said_to(client: Client) -> None:
@@ -295,6 +333,32 @@ async def test_every_worker_rebuilds_an_episode_from_its_actions(
     assert [made.taken for made in Counting.made] == [
         [], ["add[3]"], ["add[3]", "add[4]"], ["add[3]", "add[4]"],
     ]  # fmt: skip
+
+
+async def test_a_worker_goes_on_with_its_live_episode(client: Client) -> None:
+    """It is made once for the task, once for the episode, and each action is taken once."""
+    Counting.made.clear()
+    model = ScriptedAgent(["add[3]", "add[2]", "add[2]", "[answer] 7"])
+    async with served(client, model):
+        result = await run(client, {})
+
+    assert result.best_return == 1.0
+    assert [made.taken for made in Counting.made] == [[], ["add[3]", "add[2]", "add[2]"]]
+
+
+async def test_an_action_that_is_tried_again_is_taken_from_where_it_was() -> None:
+    """A live episode that has it already, since its result was lost, is made anew."""
+    maker: Any = Counting
+    live = LiveEnvironments([Named("counting", maker)])
+    known: dict[str, Any] = {"task": TaskRef(environment="counting", task="7"), "key": "1"}
+    second = ActionTask(**known, actions=("add[3]",), action="add[4]")
+
+    said = [
+        (await ActivityEnvironment().run(Executor(live).execute_action, task)).observation
+        for task in (ActionTask(**known, action="add[3]"), second, second)
+    ]
+
+    assert said == ["The sum is 3.", "The sum is 7.", "The sum is 7."]
 
 
 async def test_budgets_end_a_run_between_calls(client: Client) -> None:

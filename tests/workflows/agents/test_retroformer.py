@@ -6,11 +6,12 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from activities.environments.port import Evaluation
 from reflection.agents.memory import Action, Observation, RetroformerTrajectory, Reward
 from reflection.agents.result import ReflexionResult
 from reflection.agents.retroformer import RolloutResult
 from tests.conftest import begin
-from tests.workflows.agents.running import Handle, ScriptedAgent, calls_of, served
+from tests.workflows.agents.running import Counting, Handle, ScriptedAgent, calls_of, served
 from tests.workflows.agents.scripted_training import Scored, ScriptedTraining, trains
 
 FAILED = ["add[6]", "[answer] 5"]
@@ -33,7 +34,7 @@ async def run(client: Client, fields: dict[str, Any] | None = None) -> Reflexion
     return ReflexionResult.model_validate(await (await start(client, fields)).result())
 
 
-async def roll_out(client: Client) -> tuple[RolloutResult, list[str]]:
+async def roll_out(client: Client, **fields: Any) -> tuple[RolloutResult, list[str]]:
     """Make a rollout to its end, and list its calls."""
     known = {
         "environment": "counting",
@@ -42,7 +43,7 @@ async def roll_out(client: Client) -> tuple[RolloutResult, list[str]]:
         "execution": "1",
         "rollout": 2,
         "seed": 10,
-    }
+    } | fields
     handle = await begin(client, known, "RetroformerRolloutWorkflow")
     result = RolloutResult.model_validate(await handle.result())
     return result, await calls_of(handle)
@@ -127,6 +128,19 @@ async def test_a_score_that_is_no_number_loses(
     assert len(result.reflections) == (stop_reason == "solved" and not warned)
 
 
+async def test_a_best_reflection_is_the_best_of_its_own_choice(client: Client) -> None:
+    """Where the next choice has no score at all, the one before it does not stand in again."""
+    model = ScriptedAgent([*FAILED, *FAILED, *SOLVED], [*TEXTS, "More.", "Less.", "Other."])
+    training = ScriptedTraining([(0.1, 0.3, 0.2), (None, None, None)])
+    async with served(client, model), trains(client, training):
+        result = await run(client)
+
+    assert (result.stop_reason, len(result.episodes)) == ("solved", 3)
+    assert result.episodes[1].reflection is None
+    assert "no reflection on episode 2 has a score" in result.warnings
+    assert [held.text for held in result.reflections] == [result.episodes[0].reflection]
+
+
 async def test_a_budget_bounds_the_reflections(client: Client) -> None:
     """As many are sampled as fit, and no more."""
     model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
@@ -165,6 +179,28 @@ async def test_a_rollout_tries_two_reflections_on_one_failure(client: Client) ->
     # Both trials are planned by one seed, and the failed episode by another.
     planned = [call.seed for call in model.calls if not call.prompt.endswith("Reflection:")]
     assert planned == [10, 10, 11, 11, 11, 11]
+
+
+class Scripted(Counting):
+    """Its tests run beside the code."""
+
+    def evaluate(self, answer: str | None) -> Evaluation:
+        return super().evaluate(answer).model_copy(update={"verified_by": "script"})
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_pair_that_code_could_have_forged_is_kept_only_if_asked_for(
+    client: Client, kept: bool
+) -> None:
+    """Nothing is learned from tests beside the code, unless an option says so."""
+    model = ScriptedAgent([*FAILED, *SOLVED, "add[7]", "[answer] 3"], ["Good.", "Poor."])
+    training = ScriptedTraining()
+    async with served(client, model, Scripted), trains(client, training):
+        result, calls = await roll_out(client, **({"keep_script_verdicts": True} if kept else {}))
+
+    assert result.gains == (1.0, 0.5)
+    assert len(training.pairs) == calls.count("keep_pair") == kept
+    assert any("a pair was left out" in warning for warning in result.warnings) != kept
 
 
 async def test_a_rollout_that_succeeds_at_once_has_no_pair(client: Client) -> None:

@@ -1,5 +1,7 @@
 """What spans, search attributes, the memo and metrics have of an agent, each task replayed."""
 
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +15,13 @@ from temporalio.runtime import (
     TelemetryConfig,
 )
 
+import connection
+import spans as rebuilding
 from activities.environments.port import Evaluation, StepResult
 from commands.embedded import Place
 from connection import DATA_CONVERTER
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.workflows.agents import test_training as trainings
 from tests.workflows.agents.running import Counting, Handle, Said, ScriptedAgent, served, start
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
@@ -245,6 +250,36 @@ async def test_an_agent_s_spans_are_rebuilt_as_they_were(
 
     assert by_id(rebuilt.spans) == by_id(made)
     assert (len(rebuilt.spans), rebuilt.error, rebuilt.still_open) == (len(made), None, [])
+
+
+async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
+    client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no worker lives on, what is sent again of what ended has each span of theirs."""
+    asked = trainings.request(environment="telling", tasks=["7"], tuned="tuned", method="kto")
+    begun, model = datetime.now(UTC), observed(trainings.Advised())
+    async with served(client, model, Telling), trains(client, ScriptedTraining()):
+        handle = await begin(client, asked, "RetroformerTrainingWorkflow")
+        await handle.result()
+    made = spans.get_finished_spans()
+    seen = f"CloseTime >= '{begun.isoformat()}'"
+    while (await client.count_workflows(seen)).count < 3:
+        await asyncio.sleep(0.1)
+    for name in ("BEGAN_WITHIN", "SETTLED"):
+        monkeypatch.setattr(rebuilding, name, timedelta(0))
+    monkeypatch.setattr(rebuilding, "LOOK_BACK", datetime.now(UTC) - begun)
+    monkeypatch.setattr(connection, "POLLED_WITHIN", timedelta(seconds=-60))
+    again = InMemorySpanExporter()
+
+    sending = asyncio.create_task(rebuilding.send_ended([again]))
+    async with asyncio.timeout(2 * PATIENCE):
+        while not by_id(again.get_finished_spans()).keys() >= by_id(made).keys():
+            await asyncio.sleep(0.1)
+    sending.cancel()
+
+    sent = by_id(again.get_finished_spans())
+    assert {span: sent[span] for span in by_id(made)} == by_id(made)
+    assert len(again.get_finished_spans()) == len(sent)
 
 
 async def test_a_run_is_found_by_its_episodes_and_its_memo_has_the_return(client: Client) -> None:

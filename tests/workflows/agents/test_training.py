@@ -15,6 +15,7 @@ from commands.follow import Wanted
 from reflection.agents.training import RetroformerTrainingRequest
 from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import Handle, ScriptedAgent
 from tests.workflows.agents.running import served as served_uncached
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
@@ -62,7 +63,7 @@ async def start(client: Client, **fields: Any) -> Handle:
 
 async def end(handle: Handle) -> RetroformerTrainingResult:
     """Return the result of a training."""
-    found = await asyncio.wait_for(handle.result(), 60)
+    found = await asyncio.wait_for(handle.result(), PATIENCE)
     return RetroformerTrainingResult.model_validate(found)
 
 
@@ -73,7 +74,7 @@ async def progress_of(handle: Handle) -> Progress:
 
 async def until_phase(handle: Handle, phase: str) -> Progress:
     """Wait until a training is in a phase."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (seen := await progress_of(handle)).phase != phase:
             await asyncio.sleep(0.05)
     return seen
@@ -197,7 +198,7 @@ async def test_budgets_and_wishes_hold_across_histories(
         spent = (await end(await start(client, tasks=["7"], rollouts=6))).usage.tokens or 0
         bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
         handle = await start(client, rollouts=10, budget_seconds=600)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (seen := await progress_of(handle)).before.made < 4:
                 await asyncio.sleep(0.02)
         await handle.execute_update("finish_now", {"author": "ann"})

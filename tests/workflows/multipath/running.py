@@ -19,6 +19,7 @@ from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
 from reflection.multipath.suite import Failure, TestOutcome, TestReport
 from tests.conftest import STRICT, begin
+from tests.patience import PATIENCE
 from tests.scripted import (
     Script,
     ScriptedAgent,
@@ -145,7 +146,7 @@ async def start(client: Client, **fields: Any) -> Handle:
 
 
 async def ended(handle: Handle) -> MultiPathResult:
-    return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), 30))
+    return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
 
 
 async def run(

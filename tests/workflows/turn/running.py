@@ -1,11 +1,13 @@
 """Turns with a scripted model, and with tools that note what they were asked."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import pytest
 from temporalio.client import Client, WorkflowHandle
 
 import worker
@@ -19,6 +21,7 @@ from reflection.turn.approval import ToolRule
 from reflection.turn.result import ToolTurnResult
 from reflection.turn.tools import AskedCall
 from tests.conftest import STRICT, begin
+from tests.patience import PATIENCE
 
 Handle = WorkflowHandle[Any, Any]
 Said = str | ModelError | list[tuple[str, dict[str, Any]]] | Callable[[ModelCall], Any]
@@ -144,9 +147,24 @@ async def served(
         yield
 
 
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set a key for whoever connects from now on."""
+    given = base64.b64encode(b"k" * 32).decode()
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", f"main-1:{given}")
+
+
 async def start(client: Client, **fields: Any) -> Handle:
     """Start a turn as any client would, with one JSON object."""
     return await begin(client, {"message": "How much is it?", **fields}, "ToolTurnWorkflow")
+
+
+async def permit(handle: Handle, call: int, *, allow: bool = True, **more: Any) -> dict[str, Any]:
+    """Say a word on a call as the turn shows it, and return the word."""
+    seen = await handle.query("progress")
+    [asked] = (one for one in seen["questions"] if one["call"] == call)
+    word = {name: asked[name] for name in ("call", "run_id", "digest")}
+    await handle.execute_update("permit", {**word, "allow": allow, **more})
+    return word
 
 
 async def ended(handle: Handle, seconds: float = 30) -> ToolTurnResult:
@@ -167,7 +185,7 @@ async def run(
 
 async def until(handle: Handle, step: str, calls: int = 0) -> Any:
     """Wait until a turn is at this step with so many calls, and return its progress."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             seen = await handle.query("progress")
             if seen["step"] == step and len(seen["calls"]) >= calls:

@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -30,14 +31,12 @@ from commands.sessions import send
 from connection import TASK_QUEUE
 from reflection.turn.session import SessionMessage, SessionRequest
 from tests.conftest import STRICT
+from tests.patience import PATIENCE
 from tests.workflows.turn.running import SUMMARY, Handle, Noted, ScriptedTurns
 
 Asked = WorkflowUpdateHandle[Any]
 
-
 MESSAGES = ("a", "b", "c", "d", "e")
-# A worker that takes one workflow task at a time has one poll, which may miss a task for a minute.
-PATIENCE = 90
 
 
 @asynccontextmanager
@@ -309,15 +308,17 @@ async def test_it_ends_after_the_turn_under_way(client: Client) -> None:
 async def test_it_ends_when_nobody_writes_any_more(client: Client) -> None:
     """The idle time begins anew with each message."""
     async with served(client, echoing()):
-        talk = Talk(client, idle_seconds=2)
+        talk = Talk(client, idle_seconds=6)
         await talk.send("a")
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(1)
+        begun = datetime.now(UTC)
         await talk.send("b")
-        await asyncio.sleep(1.2)
-        assert (await talk.progress())["stop_reason"] is None
         result = await asyncio.wait_for(talk.handle.result(), PATIENCE)
+        closed = (await talk.handle.describe()).close_time
 
     assert (result["stop_reason"], result["turns"]) == ("idle", 2)
+    assert closed
+    assert (closed - begun).total_seconds() > 6
 
 
 async def test_cancelling_it_cancels_the_turn_under_way(client: Client) -> None:
@@ -452,7 +453,9 @@ async def test_a_turn_of_a_lost_session_is_not_taken_for_the_new_one_s(
             await talk.handle.result()
         await talk.ask("c")
         said = asyncio.create_task(say(talk, "d"))
-        await asyncio.sleep(1)
+        async with asyncio.timeout(PATIENCE):
+            while len((await talk.progress())["waiting"]) < 2:
+                await asyncio.sleep(0.05)
         gate.set()
         code = await said
 

@@ -17,7 +17,8 @@ from connection import DATA_CONVERTER
 from reflection.run import Spending
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
-from tests.conftest import SANDBOX, failure
+from tests.conftest import SANDBOX, failure, until_sent
+from tests.patience import Stopwatch
 from tests.workflows.turn.running import (
     ANSWER,
     SPENT,
@@ -25,6 +26,7 @@ from tests.workflows.turn.running import (
     ScriptedTurns,
     ended,
     kind_of,
+    permit,
     run,
     served,
     start,
@@ -104,7 +106,7 @@ async def test_what_writes_waits_for_a_person(client: Client) -> None:
         assert (await until(handle, "waiting_for_permission"))["asking"] == [1]
         await asyncio.sleep(2)
         assert noted.calls == []
-        await handle.execute_update("permit", {"call": 1, "allow": True, "author": "ann"})
+        await permit(handle, 1, author="ann")
         await until(handle, "waiting_for_permission", 2)
         await asyncio.sleep(2)
         await handle.execute_update("permit", {"call": 2, "allow": False, "why": "not today"})
@@ -134,6 +136,7 @@ async def test_silence_denies(client: Client) -> None:
 REFUSED: list[tuple[Any, str]] = [
     ({"call": 2, "allow": True}, "call 2 is not waiting for anyone; waiting: 1"),
     ({"call": 0, "allow": True}, "call: "),
+    ({"call": 1, "allow": True}, "is allowed with the run_id and the digest of its question"),
     ({"call": 1}, "allow: missing"),
     ({"call": 1, "allow": "yes"}, "allow: "),
     (None, "give one JSON object"),
@@ -264,11 +267,11 @@ async def test_a_reflection_holds_up_a_turn_no_longer_than_its_time_out(client: 
         await asyncio.sleep(60)
         return THOUGHT
 
-    began = time.monotonic()
+    watch = Stopwatch()
     result = await run(client, ScriptedTurns([BAD, ANSWER], [hang]), budget_seconds=8, **LOW)
 
     assert [made.reflection for made in result.reflections] == ["[reflection failed]"]
-    assert time.monotonic() - began < 14
+    assert watch.seconds < 14
 
 
 async def test_no_tool_starts_with_little_time_left(client: Client) -> None:
@@ -307,8 +310,9 @@ SURE = "It is 4. Confidence: 0.2."
 @pytest.mark.parametrize(
     ("steps", "fields", "made", "stop_reason"),
     [
-        ([LOOK, ANSWER], {}, ("step", "step"), "max_context_tokens"),
+        ([LOOK, ANSWER], {}, ("step",), "max_context_tokens"),
         ([SURE], {**LOW, "reflect_on_uncertainty": True}, ("step", "reflection"), "answered"),
+        (["", "", ANSWER], {}, ("step", "step"), "generation_failed"),
     ],
 )
 async def test_a_run_of_earlier_code_goes_on_as_it_began(
@@ -338,7 +342,29 @@ async def test_a_run_of_earlier_code_goes_on_as_it_began(
 
     asked = [tuple(map(kind_of, one.calls)) for one in (model, before)]
     assert (new.stop_reason, old.stop_reason) == (stop_reason, "answered")
-    assert asked == [made[:1] if stop_reason != "answered" else made, ("step",) * len(steps)]
+    assert asked == [made, ("step",) * len(steps)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Refusal", "the model refused to answer"),
+        ("ContentPolicyViolationError", "the provider's content filter took the reply"),
+        ("EmptyReply", "the reply is empty"),
+    ],
+)
+async def test_a_turn_without_a_usable_reply_costs_two_calls(
+    client: Client, kind: str, said: str
+) -> None:
+    """It says why: at each step, in the end, and as a warning."""
+    model = ScriptedTurns([SampleError(said, kind)] * 6)
+
+    result = await run(client, model)
+
+    assert (result.stop_reason, len(model.calls), result.usage.calls) == ("generation_failed", 2, 2)
+    assert result.stop_explanation == f"two replies in a row can't be used: {kind}: {said}"
+    assert result.decisions[1].reason.endswith(f"the last reply can't be used: {kind}: {said}")
+    assert result.warnings == tuple(f"reply {n} can't be used: {kind}: {said}" for n in (1, 2))
 
 
 async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None:
@@ -397,11 +423,13 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
     async with served(client, ScriptedTurns([WRITE]), noted):
         handle = await start(client)
         await until(handle, "waiting_for_permission")
-    words: list[Any] = [("permit", {"call": 1, "allow": True}), ("finish_now", {})]
+        seen = (await handle.query("progress"))["questions"][0]
+    allowed = {name: seen[name] for name in ("call", "run_id", "digest")} | {"allow": True}
+    words: list[Any] = [("permit", allowed), ("finish_now", {})]
     said = []
     for word in words:
         said.append(asyncio.create_task(handle.execute_update(*word)))
-        await asyncio.sleep(0.5)
+        await until_sent(handle)
     async with served(client, ScriptedTurns([]), noted):
         await asyncio.gather(*said)
         result = await ended(handle)
