@@ -95,8 +95,8 @@ async def _sent(
             handle = client.get_workflow_handle(session)
             return await handle.start_update("send", message, **given)
         except RPCError as error:
-            # One that has ended meanwhile is looked at again.
-            if error.status is not RPCStatusCode.NOT_FOUND:
+            # One that has ended meanwhile is looked at again, and so is one whose history ends.
+            if error.status not in {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}:
                 raise
     begun = WithStartWorkflowOperation[Any, Any](
         SESSION.workflow,

@@ -14,6 +14,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import (
     Exit,
@@ -267,7 +268,13 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
         say_unserved(missing, "update", waits=False)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await run.handle.execute_update(name, sized(argument))
+            try:
+                return await run.handle.execute_update(name, sized(argument))
+            except RPCError as error:
+                # It came within a task that failed, as where a history ends: nobody looked at it.
+                if error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                    raise
+                return await run.handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):

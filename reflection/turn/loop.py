@@ -330,12 +330,14 @@ class Turn(RunState[Decision]):
         self, step: str, in_flight: int, review_until: datetime | None, at: datetime
     ) -> Progress:
         """Say where the turn stands; `in_flight` is the number of calls under way."""
+        # Before the turn waits, it is not known yet whether the arguments are right.
+        asking = self.calls.with_status("asking") if step == "waiting_for_permission" else ()
         seen = Progress(
             **self._standing(at),
             step=step,
             in_flight=in_flight,
-            asking=tuple(call.index + 1 for call in self.calls.with_status("asking")),
-            questions=self.calls.questions,
+            asking=tuple(call.index + 1 for call in asking),
+            questions=self.calls.questions if asking else (),
             review_until=review_until,
             stop_reason=self.last.stop_reason if self.last else None,
         )

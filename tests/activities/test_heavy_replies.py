@@ -124,7 +124,7 @@ async def test_no_stream_holds_a_worker_up(build: Build, raw: bytes) -> None:
         model = build(NAME, redirect(server))
         await model.complete(call())
         watching = asyncio.create_task(longest_hold(found))
-        with pytest.raises(ModelError, match="broke off its reply|with more than a reply can be"):
+        with pytest.raises(ModelError, match=r"broke off its reply|with more than a reply can be"):
             await model.complete(call(timeout_seconds=30, on_text=lambda _: None))
         watching.cancel()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from temporalio.service import RPCError, RPCStatusCode
 
 import starter
 from commands import command, follow, pages, start, updates
@@ -500,15 +501,31 @@ def test_a_suggestion_is_a_question(
 
 
 class Sent:
-    """A run that notes what it is sent."""
+    """A run that notes what it is sent; of what comes while its history `ends`, one is lost."""
 
-    def __init__(self) -> None:
-        self.handle, self.taken = self, list[Any]()
+    def __init__(self, *, ends: bool = False) -> None:
+        self.handle, self.taken, self.ends = self, list[Any](), ends
 
     async def execute_update(self, name: str, given: Any) -> int:
         """Take an update."""
+        if self.ends:
+            self.ends = False
+            raise RPCError("its task failed", RPCStatusCode.FAILED_PRECONDITION, b"")
         self.taken.append((name, given))
         return 1
+
+
+async def test_what_nobody_looked_at_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes within a task that fails, as where a history ends, is not the user's affair."""
+
+    async def served(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(updates, "unserved", served)
+    run: Any = Sent(ends=True)
+
+    assert await updates._update(run, run, "finish_now", {}) == 1
+    assert run.taken == [("finish_now", {})]
 
 
 async def test_what_is_too_large_for_one_message_is_not_sent(

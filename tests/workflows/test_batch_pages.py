@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from connection import TASK_QUEUE
 from reflection.batch.request import BatchPage, Item
 from reflection.batch.result import BatchProgress, BatchResult
 from telemetry import ServerActivities
+from tests.chaos.runs import persistent
 from tests.conftest import until_sent
 from tests.patience import PATIENCE
 from tests.workflows.batches import DraftReader, batch_of, begin_batch, judging, served
@@ -49,6 +51,11 @@ async def begin_pages(client: Client, pages: int, **fields: Any) -> WorkflowHand
     request = {"variants": [variant], "pages": pages, **fields}
     identity = f"pages-{uuid.uuid4().hex}"
     return await client.start_workflow("BatchWorkflow", request, id=identity, task_queue=TASK_QUEUE)
+
+
+def sending(handle: WorkflowHandle[Any, Any], update: str, *given: Any) -> asyncio.Task[Any]:
+    """Send an update, and again where it came within a task that failed since more had come."""
+    return asyncio.create_task(persistent(partial(handle.execute_update, update, *given)))
 
 
 async def add(handle: WorkflowHandle[Any, Any], page: dict[str, Any]) -> int | None:
@@ -346,7 +353,7 @@ async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
         for each in worker.build(client, worker.QUEUES, DraftReader()):
             await stack.enter_async_context(each)
         handle = await begin_pages(client, 1)
-        added = asyncio.create_task(handle.execute_update("add_page", page_of(0, "score 0.1")))
+        added = sending(handle, "add_page", page_of(0, "score 0.1"))
         await asking.wait()
         await handle.cancel()
         assert await added == 1
@@ -464,7 +471,7 @@ async def test_what_is_said_as_a_history_ends_is_not_lost(client: Client) -> Non
     counts = {"completed": 1, "tokens": 100}
     end = {"page": 0, "counts": counts, "stop_reason": "completed", "stop_explanation": ""}
     await handle.signal("page_ended", end)
-    said = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
+    said = sending(handle, "finish_now", {"author": "ann"})
     await until_sent(handle)
     async with served(client, model):
         await said
@@ -484,7 +491,7 @@ async def test_a_batch_of_items_that_is_finished_as_a_history_ends(client: Clien
         handle = await begin_batch(client, batch_of(*SCORES, runs_per_execution=1))
         while not model.calls:
             await asyncio.sleep(0.05)
-    said = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
+    said = sending(handle, "finish_now", {"author": "ann"})
     await until_sent(handle)
     async with served(client, model):
         await said
@@ -501,9 +508,9 @@ async def test_a_page_that_comes_as_the_batch_is_finished_is_not_orphaned(client
     async with served(client, DraftReader()):
         handle = await begin_pages(client, 1)
         await handle.query("progress")
-    added = asyncio.create_task(handle.execute_update("add_page", page_of(0, *SCORES)))
+    added = sending(handle, "add_page", page_of(0, *SCORES))
     await until_sent(handle)
-    said = asyncio.create_task(handle.execute_update("finish_now"))
+    said = sending(handle, "finish_now")
     await until_sent(handle)
     async with served(client, DraftReader()):
         await said
@@ -522,10 +529,7 @@ async def test_two_callers_with_other_items_for_one_page(client: Client) -> None
     async with served(client, DraftReader()):
         handle = await begin_pages(client, 1)
         await handle.query("progress")
-    both = [
-        asyncio.create_task(handle.execute_update("add_page", page_of(0, text)))
-        for text in ("score 0.1", "score 0.2")
-    ]
+    both = [sending(handle, "add_page", page_of(0, text)) for text in ("score 0.1", "score 0.2")]
     await until_sent(handle)
     async with served(client, DraftReader()):
         found = await asyncio.gather(*both, return_exceptions=True)
