@@ -140,7 +140,10 @@ class Failing:
         # A reflection in a turn is asked for once: the result says what became of it.
         fails = key not in self._asked and not reflects(str(request["messages"][0]["content"]))
         self._asked.add(key)
-        return next(self._failures) if fails else replied(request)
+        failure = next(self._failures) if fails else None
+        # An empty reply is a step of a turn, which its result counts.
+        steps = failure is not None and failure.choices == [] and "tools" in request
+        return replied(request) if failure is None or steps else failure
 
 
 # Of a small run: what names it in each of its prompts, and what each reply is marked with.

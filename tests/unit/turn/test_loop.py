@@ -497,7 +497,7 @@ def test_hostile_replies_are_bounded() -> None:
     assert "left out here" in turn.calls.made[0].content
     turn.stop("finished_by_person", "finished by ann", after(2), "ann")
     assert len(to_json(turn.result())) <= RESULT_BYTES
-    assert len(to_json(turn.progress("asking", 1, None, after(2)))) <= RESULT_BYTES
+    assert len(to_json(turn.progress("waiting_for_permission", 1, None, after(2)))) <= RESULT_BYTES
 
 
 def test_every_decision_has_its_numbers() -> None:

@@ -15,6 +15,7 @@ from reflection.turn.sheet import sheet
 from tests.unit.turn.test_budget import after
 from tests.unit.turn.turns import Driven, calls, says
 
+WAITS = "waiting_for_permission"
 REPLIES = [calls("read a", "mail no"), calls("calc bad"), says("42")]
 
 
@@ -59,7 +60,7 @@ def test_a_turn_that_waits_for_a_person() -> None:
     turn.calls.admit(0, after(1))
     turn.calls.judge(0, after(1))
 
-    shown = sheet(turn.progress("calling tools", 0, after(900), after(2)), turn.decisions)
+    shown = sheet(turn.progress(WAITS, 0, after(900), after(2)), turn.decisions)
 
     assert shown.verdict.words == "waits for a person's word on call 1"
     assert shown.waiting is not None
@@ -100,7 +101,7 @@ def test_what_hides_in_a_call_is_shown(shows: Any) -> None:
         turn.calls.admit(index, after(1))
         turn.calls.judge(index, after(1))
 
-    found = shows(sheet(turn.progress("asking", 0, after(900), after(2)), turn.decisions))
+    found = shows(sheet(turn.progress(WAITS, 0, after(900), after(2)), turn.decisions))
 
     assert "\\U000e0041\\u2060" in found
     assert "p\\u0430y" in found
@@ -108,6 +109,20 @@ def test_what_hides_in_a_call_is_shown(shows: Any) -> None:
     for number in (1, 2):
         warned = f"call {number}: characters that can't be seen, or look like others"
         assert warned in found.replace("\\", "").replace("&#39;", "'")
+
+
+def test_nothing_is_asked_before_the_turn_waits() -> None:
+    """Until then its arguments may turn out to be wrong, and no time runs."""
+    turn = Driven([]).turn
+    turn.decide(after(0))
+    turn.replied(calls("mail a"))
+    turn.calls.admit(0, after(1))
+    turn.calls.judge(0, after(1))
+
+    seen = [turn.progress(step, 0, None, after(2)) for step in ("call_tools", WAITS)]
+
+    assert [one.asking for one in seen] == [(), (1,)]
+    assert [len(one.questions) for one in seen] == [0, 1]
 
 
 def test_answers_are_not_touched() -> None:
