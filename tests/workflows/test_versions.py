@@ -5,11 +5,15 @@ import gc
 import json
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.api.enums.v1 import RoutingConfigUpdateState
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentRequest,
+    SetWorkerDeploymentCurrentVersionRequest,
+)
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
@@ -24,6 +28,7 @@ from tests.patience import PATIENCE
 
 SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)
 QUEUES = ("mull", "llm")
+MOVES = RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS
 
 
 class Held:
@@ -64,6 +69,8 @@ async def serving(
     async with AsyncExitStack() as stack:
         for each in worker.build(client, queues, model, build_id=build_id):
             await stack.enter_async_context(each)
+        # A failed test does not wait for what its model holds.
+        stack.callback(model.free.set)
         yield
     # A run that is still in its cache ends its coroutines here, and not amid another test.
     gc.collect()
@@ -77,14 +84,22 @@ async def make_current(client: Client, build_id: str) -> None:
         build_id=build_id,
         ignore_missing_task_queues=True,
     )
+    described = DescribeWorkerDeploymentRequest(
+        namespace=client.namespace, deployment_name=DEPLOYMENT
+    )
+    service = client.workflow_service
     async with asyncio.timeout(PATIENCE):
         while True:
-            try:
-                await client.workflow_service.set_worker_deployment_current_version(asked)
-            except RPCError:
-                await asyncio.sleep(0.1)
-            else:
+            with suppress(RPCError):
+                await service.set_worker_deployment_current_version(asked)
+                break
+            await asyncio.sleep(0.1)
+        # Its queues hear of it one after the other: some still send runs to the earlier version.
+        while True:
+            found = (await service.describe_worker_deployment(described)).worker_deployment_info
+            if found.routing_config_update_state != MOVES:
                 return
+            await asyncio.sleep(0.05)
 
 
 async def reason(handle: WorkflowHandle[Any, Any]) -> str:
