@@ -18,10 +18,12 @@ import asyncio
 import json
 import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import Priority
+from temporalio.service import RPCError
 
 import service
 import telemetry
@@ -162,7 +164,8 @@ async def main(options: argparse.Namespace) -> None:
             # What is left would take a quarter of an hour, and nobody waits for it.
             print(json.dumps(found), flush=True)
             async for run in client.list_workflows("ExecutionStatus = 'Running'"):
-                await client.get_workflow_handle(run.id).terminate()
+                with suppress(RPCError):  # It may have ended since.
+                    await client.get_workflow_handle(run.id).terminate()
         else:
             found = await measure(client, options.lines, options.concurrency)
     print(json.dumps({**found, "calls": model.calls}))

@@ -292,7 +292,7 @@ class SmallRuns:
 
     def _read(self, written: Path) -> None:
         for line in written.read_text().splitlines() if written.exists() else ():
-            # The last line may be half a one.
+            # The last line may be cut off.
             with suppress(ValueError):
                 span = json.loads(line)
                 trace, known = span["context"]["trace_id"], span["attributes"]

@@ -150,7 +150,7 @@ class Stage:
         file.write_text(program)
         known = {
             **os.environ,
-            "MULL_HEARTBEAT_SECONDS": SILENCE,
+            "MULL_HEARTBEAT_SECONDS": os.environ.get("MULL_HEARTBEAT_SECONDS", SILENCE),
             "MULL_MODEL": "openai/scripted",
             "OPENAI_API_BASE": self.endpoint.url,
             "OPENAI_API_KEY": "scripted",

@@ -204,6 +204,8 @@ def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
 def test_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it does not end in time it is the sandbox's error, and its folder is deleted."""
     monkeypatch.setattr(limits, "_KILL_SECONDS", 0)
+    # It could be done before anybody looks.
+    monkeypatch.setattr(limits, "_KILL_ALL", "import time; time.sleep(600)")
     folder = landlock.make_folders(USER)
 
     with pytest.raises(SandboxError, match="as user 62998 did not end in 0 s"):

@@ -190,7 +190,7 @@ async def test_each_episode_is_planned_by_another_seed(
 
 
 async def test_a_judge_is_asked_at_temperature_0_whatever_the_planner_s_is(client: Client) -> None:
-    """A verdict is no place for chance."""
+    """Each seed gives the same verdict."""
     wrong = '{"reasoning": "seen", "correct": false}'
     model = ScriptedAgent(FAILED, reflections(1), ["I think so", wrong])
     async with served(client, model):
