@@ -221,7 +221,9 @@ class _MullPayloadConverter(CompositePayloadConverter):
                 # No key that comes later makes a request of it.
                 raise ApplicationError(str(error), type="Refused", non_retryable=True)
         try:
-            return super().from_payloads([expanded(each) for each in payloads], type_hints)
+            # A small start that expands to a large one would hold up all other runs.
+            given = payloads if kind and not self._of_activity else map(expanded, payloads)
+            return super().from_payloads([*given], type_hints)
         except Exception as error:
             if kind is None and type_hints is None and len(payloads) > 1:
                 # More inputs than anything here takes: whoever takes one will say so.

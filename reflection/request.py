@@ -281,6 +281,8 @@ NAME_CHARACTERS = 80
 MOST_MEMBERS = 1_000
 # Of a list that a request carries over, where nothing else bounds it.
 MOST_LISTED = 10_000
+# Of lists and objects in all, and brackets in texts: reading them holds up all other runs.
+MOST_BRACKETS = 100_000
 
 
 def explain(error: ValueError) -> str:
@@ -334,6 +336,10 @@ def parse_request(kind: Any, data: bytes | str) -> Any:
 
 def unambiguous_json(data: bytes | str) -> Any:
     """Read JSON in which no name stands twice in one object. Raises ValueError."""
+    text = data if isinstance(data, str) else data.decode(errors="replace")
+    if (brackets := text.count("[") + text.count("{")) > MOST_BRACKETS:
+        said = f"it has {brackets:,} brackets that open; at most {MOST_BRACKETS:,} are read"
+        raise ValueError(said)
     try:
         return json.loads(data, object_pairs_hook=_members, parse_float=_number)
     except RecursionError:

@@ -295,7 +295,7 @@ async def pieces(
     # 32 more than the largest window: a header of gzip or of zlib, whichever came.
     decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
     chunks = aiter(body)
-    while room:
+    while room and not (decoder and decoder.eof):
         async with asyncio.timeout_at(until):
             if (chunk := await anext(chunks, None)) is None:
                 return

@@ -25,6 +25,7 @@ from pydantic_core import from_json, to_json
 
 from activities.language_model.exchange import CODINGS, pieces
 from activities.tools.port import ToolError
+from reflection.replies import MOST_MARKS
 from reflection.request import Frozen, Record
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.budget import TOOL_SECONDS
@@ -156,10 +157,13 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield what comes, until it ends or is too much."""
-        room, most = RECEIVED_BYTES, f"{RECEIVED_BYTES:,} bytes"
+        room, objects, most = RECEIVED_BYTES, MOST_MARKS, f"{RECEIVED_BYTES:,} bytes"
         with suppress(TimeoutError, ValueError, zlib.error):
             async for piece in self._pieces:
-                room -= len(piece)
+                room, objects = room - len(piece), objects - piece.count(b"{")
+                # Each is looked at by itself, while nothing else goes on.
+                if objects < 0:
+                    raise httpx2.StreamError(f"it has more than {MOST_MARKS:,} objects")
                 yield piece
             if room >= 0:
                 return

@@ -36,7 +36,9 @@ MAKING = {
 # What tests that run apart from the code may import and use.
 PLAIN = {"copy", "functools", "itertools", "math", "operator", "random", "re", "string", "typing"}
 BUILTINS = {*dir(builtins)} - {"__import__", "compile", "eval", "exec", "globals", "input"}
-BUILTINS -= {"id", "locals", "open", "vars", "StopIteration"}
+BUILTINS -= {"hash", "id", "locals", "open", "vars", "StopIteration"}
+# Without a seed of their own they differ each time that the test is run, and so do its calls.
+UNSEEDED = {"Random", "SystemRandom", "seed"}
 DATA = (str, bytes, int, float, complex, list, tuple, dict, set)
 METHODS = {name for kind in DATA for name in dir(kind) if not name.startswith("_")}
 METHODS |= {"choice", "choices", "randint", "randrange", "random", "sample", "shuffle", "uniform"}
@@ -145,10 +147,15 @@ def runs_apart(test: str, above: str, entry: str) -> bool:
     modules = {getattr(node, "module", name.name) for node in imports for name in node.names}
     aliases = {name.asname or name.name for node in imports for name in node.names}
     known = {entry} | aliases | variables
-    known |= {str(getattr(node, "name", getattr(node, "arg", ""))) for node in nodes}
+    naming = (node for node in nodes if not isinstance(node, ast.keyword))
+    known |= {str(getattr(node, "name", getattr(node, "arg", ""))) for node in naming}
     members = [node for node in nodes if isinstance(node, ast.Attribute)]
     of_values = [node.attr for node in members if getattr(node.value, "id", "") not in aliases]
-    functions = [node.func for node in nodes if isinstance(node, ast.Call)]
+    made = [node for node in nodes if isinstance(node, ast.Call)]
+    functions = [node.func for node in made]
+    by_chance = {
+        getattr(one.func, "attr", getattr(one.func, "id", "")) for one in made if not one.args
+    }
     # Which object a call returns is not known, but for None and the like, and for types.
     compared = [node for node in nodes if isinstance(node, ast.Compare)]
     same = [node for node in compared if {ast.Is, ast.IsNot} & {*map(type, node.ops)}]
@@ -156,6 +163,7 @@ def runs_apart(test: str, above: str, entry: str) -> bool:
         modules <= PLAIN
         and {node.id for node in names} - known <= BUILTINS
         and METHODS.issuperset(of_values)
+        and UNSEEDED.isdisjoint(by_chance)
         and variables.isdisjoint(getattr(node, "id", "") for node in functions)
         and not any(isinstance(node, LASTING) for node in nodes)
         and all(sum(map(_is_made, (node.left, *node.comparators))) <= 1 for node in same)

@@ -1,9 +1,11 @@
 """No setting of LiteLLM leads a call around the bounds of an exchange."""
 
 import gzip
+from collections.abc import AsyncIterator
 
 import pytest
 
+from activities.language_model.exchange import pieces
 from activities.language_model.port import ModelError, PermanentModelError
 from tests.activities.scripted_calls import NAME, Build, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
@@ -21,6 +23,22 @@ FAULTS = {
     ),
     "reset": (Scripted(reset=True), "can't be reached: "),
 }
+
+
+async def test_what_comes_after_the_end_of_a_packed_reply_is_not_read() -> None:
+    """It would be kept and copied for as long as it comes."""
+    read = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal read
+        yield gzip.compress(b"x")
+        while True:
+            read += 1
+            yield bytes(65_536)
+
+    found = [piece async for piece in pieces(endless(), {"Content-Encoding": "gzip"}, 1_000)]
+
+    assert (found, read) == ([b"x"], 0)
 
 
 @pytest.mark.parametrize("variable", ["DISABLE_AIOHTTP_TRANSPORT", "LITELLM_HTTP2"])

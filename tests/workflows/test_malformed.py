@@ -3,6 +3,7 @@
 import gc
 import json
 import uuid
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -249,7 +250,8 @@ FLOODS: list[tuple[str | None, bytes, str]] = [
     (None, b'{"question": "a", "question": "b"}', "question: stands twice in one object"),
     (None, json.dumps(["secret"] * 10_000).encode(), "should be an object"),
     (None, b"5", "should be an object"),
-    (None, b"[" * 1_900_000, "nested too deeply"),
+    (None, b"[" * 99_000, "nested too deeply"),
+    (None, b"[" * 1_900_000, "it has 1,900,000 brackets that open; at most 100,000 are read"),
     (None, b'{"FIELD": ' + b"[" * 900 + b"]" * 900 + b"}", ""),
     (None, b'{"FIELD": "a", "budget_tokens": NaN}', ""),
     (None, b'{"FIELD": "a", "budget_tokens": ' + b"9" * 1_000_000 + b"}", ""),
@@ -266,6 +268,7 @@ FLOODS: list[tuple[str | None, bytes, str]] = [
     (REFLEXION, b'{"planner_examples": %s}' % ONES, ""),
     (MEMORY, b'{"name": "a", "held": {"known": %s}}' % ONES, ""),
     (BATCH, b'{"variants": [' + b"{}," * 500_000 + b"{}]}", ""),
+    (ASK, b"[" + b",".join([b"[" * 95 + b"]" * 95] * 9_998) + b"]", "949,811 brackets that open"),
 ]
 
 
@@ -319,6 +322,16 @@ async def test_an_encoding_that_the_worker_lacks_fails_the_run(client: Client) -
         assert error.type == "InvalidRequest"
         told = f"encoded as {encoding.decode()}" if count == 1 else "one JSON object"
         assert told in error.message
+
+
+async def test_a_start_is_not_unpacked(client: Client) -> None:
+    """A few kilobytes could be many megabytes, in the task of a run."""
+    start = Payload(metadata={"encoding": b"json/plain"}, data=b'{"question": "a"}')
+    packed = zlib.compress(start.SerializeToString())
+
+    [error] = await failures(client, [(ASK, [raw(b"binary/zlib", packed)], None)])
+
+    assert (error.type, "encoded as binary/zlib" in error.message) == ("InvalidRequest", True)
 
 
 async def test_what_json_means_is_taken(client: Client) -> None:

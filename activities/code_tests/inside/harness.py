@@ -10,11 +10,11 @@ import json
 import math
 import os
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Collection
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +36,8 @@ SHOWN = 600
 # What a program is given more room for, whose tests run apart from it: no history keeps its values.
 ROOM = {"LINE": 450_000, "CHARACTERS": 200_000, "ITEMS": 50_000}
 GIVEN, APART = "given", "apart"
+BASES = (int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset)
+DRAWING_SECONDS, _now = 0.5, time.monotonic
 # As they are before the code may replace them, for the calls and for the functions below.
 BUILTINS = dict(vars(builtins))
 globals()["__builtins__"] = BUILTINS
@@ -97,13 +99,28 @@ def _called(function: Any, given: Any, named: Any) -> dict[str, str]:
     arguments = [*given, *named.values()]
     before = written(arguments)
     value = function(*given, **named)
-    name = type_name(value)
-    # A range or a view is no list either: it can be gone through, and equals none.
-    runs = name in VIEWS or (bool(name) and hasattr(type(value), "__next__"))
-    text = written([*islice(value, ITEMS // 2)] if runs else value)
+    name, kind = type_name(value), ""
+    # A range, a view or a generator, which equals no list of the same values.
+    if name in VIEWS or (name and hasattr(type(value), "__next__")):
+        value, whole = _drawn(value)
+        kind = repr("view" if name in VIEWS else "whole" if whole else "begun")
+    text = written(value, apart=True)
     after = written(arguments)
-    more = {"iterates": "True" * runs, "changed": after if after != before else ""}
-    return {"value": text, **more}
+    return {"value": text, "iterates": kind, "changed": after if after != before else ""}
+
+
+def _drawn(values: Any) -> tuple[list[Any], bool]:
+    """Go through values as far as there is room and time; tell if these are all."""
+    drawn, room, until = list[Any](), CHARACTERS // 2, _now() + DRAWING_SECONDS
+    for value in values:
+        try:
+            room -= len(written(value, apart=True)) + 2
+        except UnplainError:
+            return drawn, False
+        if room < 0 or len(drawn) >= ITEMS // 2 or _now() > until:
+            return drawn, False
+        drawn.append(value)
+    return drawn, True
 
 
 def _evaluated(expression: str, names: dict[str, Any]) -> Any:
@@ -208,9 +225,12 @@ class UnplainError(Exception):
     """The value is not plain data, or too much of it; the message says which."""
 
 
-def written(value: object) -> str:
-    """Write a value as an expression of at most CHARACTERS. Raises UnplainError."""
-    text = _Writer().write(value, DEPTH)
+def written(value: object, *, apart: bool = False) -> str:
+    """Write a value as an expression of at most CHARACTERS. Raises UnplainError.
+
+    For tests that run `apart`, what is of a type made of Python's own is written as of that one.
+    """
+    text = _Writer(apart=apart).write(value, DEPTH)
     if len(text) > CHARACTERS:
         raise UnplainError(f"a value of {len(text):,} characters; at most {CHARACTERS:,} are read")
     return text
@@ -266,9 +286,20 @@ def shown(value: object, most: int = SHOWN) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def _based(value: Any) -> Any:
+    """Return what a value of a named tuple, an enum, numpy and the like compares as."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    base = next((kind for kind in BASES if isinstance(value, kind)), None)
+    if base is None:
+        return value
+    # An enum's text would be its name.
+    return str.__str__(value) if base is str else bytes(value) if base is bytearray else base(value)
+
+
 class _Writer:
-    def __init__(self) -> None:
-        self._left = ITEMS
+    def __init__(self, *, apart: bool) -> None:
+        self._left, self._apart = ITEMS, apart
 
     def write(self, value: Any, depth: int) -> str:
         """Write a value of a type that is known exactly, and what is in it."""
@@ -278,6 +309,9 @@ class _Writer:
         if self._left < 0:
             raise UnplainError(f"a value of more than {ITEMS:,} items")
         name = type_name(value)
+        if self._apart and name not in LISTS | MAPPINGS | ATOMS:
+            value = _based(value)
+            name = type_name(value)
         if name in LISTS:
             return self._all(value, name, depth - 1)
         if name in MAPPINGS or type(value) is Counter:

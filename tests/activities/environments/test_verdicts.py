@@ -211,6 +211,25 @@ async def test_no_forgery_passes_a_test_of_human_eval(sandbox: Sandbox, number: 
         ("assert list(f(3)) == [0, 1, 2]", "def f(x): return range(x)", "def f(x): return [0]"),
         ("assert sorted(f({'a': 1})) == ['a'] and f({}) != []", "def f(x): return x.keys()",
          "def f(x): return [*x]"),
+        (("g = f(0)\nassert [next(g) for _ in range(5)] == [2, 3, 5, 7, 11]"),
+         ("def f(x):\n    n = 2\n    while True:\n"
+          "        if all(n % d for d in range(2, n)): yield n\n        n += 1"),
+         "def f(x):\n    while True: yield 2"),
+        ("assert list(zip(f(0), range(5)))[4][0] == 3",
+         "def f(x):\n    a, b = 0, 1\n    while True:\n        yield a\n        a, b = b, a + b",
+         "def f(x):\n    while True: yield 0"),
+        ("assert list(f(0))[:2] == [0, 1]", "def f(x): yield from range(9)",
+         "def f(x):\n    n = 0\n    while True:\n        yield n\n        n += 1"),
+        ("assert f([3, 1]) == (1, 3)", ("from collections import namedtuple\n"
+         "P = namedtuple('P', 'least most')\ndef f(x): return P(min(x), max(x))"), "f = tuple"),
+        ("assert f(1) == 'odd'", ("import enum\nclass K(str, enum.Enum):\n    ODD = 'odd'\n"
+         "def f(x): return K.ODD"), "def f(x): return 'even'"),
+        ("assert f([3, 1]) == [1, 3]", "import numpy\ndef f(x): return list(numpy.sort(x))",
+         "f = list"),
+        ("assert abs(f([1, 2]) - 1.5) < 1e-9", "import numpy\ndef f(x): return numpy.mean(x)",
+         "f = max"),
+        ("assert f(3)[1] == 1 and len(f(3)) == 3 and f(3) != [0, 1, 2]",
+         "def f(x): return range(x)", "def f(x): return [*range(x)]"),
         ("assert f(3) is None and type(f(4)) is int", "def f(x): return x if x > 3 else None",
          "def f(x): return x"),
     ],
@@ -233,6 +252,7 @@ async def test_what_a_test_may_be_that_runs_apart(
         (("import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n"
          "        self.assertEqual(f(3), 9)"), RIGHT),
         ("assert f(3) == other(3)", f"{RIGHT}other = f\n"),
+        ("assert f(3, to=to(2)) == 9", "def to(x): return x\ndef f(x, to): return x**to\n"),
         ("assert f(lambda: 9) == 9", "def f(x): return x()\n"),
         ("assert f.__name__ == 'f' and f(3) == 9", RIGHT),
         ("assert f(3)(3) == 9", "def f(x): return lambda y: x * y\n"),
@@ -244,6 +264,8 @@ async def test_what_a_test_may_be_that_runs_apart(
         ("a = [3]\nassert id(f(a)) != id(a) and f(a) == a", "def f(x): return [*x]\n"),
         ("try:\n    f(3)\n    assert 0\nexcept StopIteration:\n    pass\nassert f(0) == 1",
          "def f(x): return 1 if x == 0 else next(iter([]))\n"),
+        ("import random\nn = random.Random().random()\nassert f(n) == n * n", RIGHT),
+        ("n = hash('a')\nassert f(n) == n * n", RIGHT),
         (("import random\nr = random.SystemRandom()\nfor _ in range(30):\n    n = r.random()\n"
          "    assert f(n) == n * n"), RIGHT),
         ("a = [3, 1]\nf(a)\nassert a == [1, 3]", "def f(x): x.sort()\n"),
@@ -294,6 +316,19 @@ async def test_the_code_cannot_choose_to_be_run_beside_the_test(
     (found,) = await verified(sandbox, tmp_path, test, answer)
 
     assert (found.passed, found.verified_by) == (False, "cases")
+
+
+@pytest.mark.parametrize("forged", ["", SCRIPT])
+async def test_calls_that_follow_from_one_another_without_end_fail(
+    sandbox: Sandbox, tmp_path: Path, forged: str
+) -> None:
+    """How often the test asks is the code's doing; the honest code is asked eight times."""
+    test = "x = 6\nfor _ in range(60):\n    x = f(x)\n    if x == 1: break\nassert x == 1\n"
+    honest = "def f(x): return 3 * x + 1 if x % 2 else x // 2\n"
+
+    found = await verified(sandbox, tmp_path, test, honest, f"{forged}\ndef f(x): return x + 1\n")
+
+    assert [(one.passed, one.verified_by) for one in found] == [(True, "cases"), (False, "cases")]
 
 
 async def test_an_argument_that_the_code_clears_is_no_pass_by_cases(

@@ -74,6 +74,7 @@ HOSTILE: dict[str, tuple[str, bytes, bytes]] = {
     "endless": (JSON_TYPE, b'{"jsonrpc": "2.0", "id": 1, "result": "', b"x" * 100_000),
     "endless_event": (EVENTS_TYPE, b"data: ", b"x" * 100_000),
     "endless_notices": (EVENTS_TYPE, b"", NOTICE),
+    "many_parts": (JSON_TYPE, b'{"jsonrpc": "2.0", "id": 1, "result": [', b"{}," * 30_000),
     "endless_error": (JSON_TYPE, b'{"jsonrpc": "2.0", "id": 1, "error": "', b"x" * 100_000),
     "bomb": (JSON_TYPE, b"", b""),
     "bomb_of_events": (EVENTS_TYPE, b"", b""),

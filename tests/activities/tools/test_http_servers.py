@@ -48,6 +48,7 @@ async def until(state: Callable[[], bool]) -> None:
     ("name", "said"),
     [
         ("endless", LARGE),
+        ("many_parts", "it has more than 100,000 objects"),
         ("endless_event", AGAIN),
         ("endless_notices", AGAIN),
         ("endless_error", "shop: Server returned an error response"),
