@@ -24,6 +24,8 @@ NONCE_BYTES = 12
 # A key whose id begins so is for what the workers of untrusted code read and write.
 CODE_PREFIX = "code"
 VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# Whoever broke out of a sandbox has that key.
+BY_CODE = b"encrypted with a key for code, which starts no run and says nothing to one"
 FORM = f"ID:BASE64, with {KEY_BYTES} random bytes in base64"
 # What is authenticated beside a payload: how it is encrypted, the key's id, and then, after a zero
 # byte, what it is bound to. Earlier versions bound it to nothing, as the codec server does.
@@ -88,7 +90,11 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
     def _decrypted(self, payload: Payload) -> Payload:
         if payload.metadata.get("encoding") != ENCRYPTED:
             return Payload(metadata={"encoding": REFUSED}) if self.strict else payload
-        key = self._keys.get(payload.metadata.get(KEY_ID, b"").decode("ascii", "replace"))
+        id_ = payload.metadata.get(KEY_ID, b"").decode("ascii", "replace")
+        misused = id_.startswith(CODE_PREFIX) and self._id != self._for_code
+        if self.strict and self._place and misused:
+            return Payload(metadata={"encoding": REFUSED}, data=BY_CODE)
+        key = self._keys.get(id_)
         nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
         try:
             if key is None:

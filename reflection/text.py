@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import Any
-from unicodedata import category, east_asian_width, name, normalize
+from unicodedata import category, decomposition, east_asian_width, name, normalize
 
 CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -29,7 +29,19 @@ CASELESS = ("CANADIAN", "CARIAN", "GOTHIC", "LISU", "LYCIAN", "LYDIAN", "OLD", "
 GREEK_LATIN = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺαγικνορτυχϲϳ"
 LATIN_LOOKING = GREEK_LATIN + "АВЕЅІЈКМНОРСТУХҮӀԚԜаеорсухѕіјһүӏԁԛԝՕՍՏԼօսոցհզք"
 LETTERS = re.compile(r"[^\W_]+")
-CHUNK, ADDRESS = re.compile(r'[^\s"]+'), re.compile(r"\w[@./:\\]\w")
+# Latin letters that look like others, as do small capitals, and marks across a letter.
+TWINS = (
+    "\u0251\u0261\u01c0\ua7fe\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262"
+    "\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u0280\ua731"
+    "\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22"
+)
+CROSSED = re.compile("(?<=[0-9A-Za-z])[\u0334-\u0338\u20d2-\u20e3\u20e5-\u20ea]+")
+# Signs that look like those of addresses, and hyphens and a comma that look like others.
+ALIKE = "\u2024\uff0e\uff1a\ua789\uff20\u2044\u2215\u29f8\uff0f\uff3c"
+SIGNS = re.compile(rf"(?<=[0-9A-Za-z])[{ALIKE}\u2010\u2011](?=[0-9A-Za-z/])")
+COMMA = re.compile("(?<=[0-9])\u201a(?=[0-9])")
+DIGITS = re.compile(r"\d+")
+CHUNK, ADDRESS = re.compile(r'[^\s"]+'), re.compile(rf"\w[@./:\\{ALIKE}]\w")
 QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u00b4“”„‟«»", "''''''\"\"\"\"\"\"")
 # Scripts without spaces between words: each character is a word.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -91,7 +103,8 @@ def revealed(text: str) -> str:
     r"""Write as escapes (`\u2060`) what a person who is asked about a text can't see, or mistakes.
 
     That is what is invisible, blank, or turns the reading order around, joiners too; letters of
-    another script within a Latin word or address that look Latin; and piles of marks on a letter.
+    another script within a Latin word or address that look Latin, and signs in one that look like
+    its own; digits of two scripts in one number; and piles of marks on a letter, or across it.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
@@ -104,15 +117,30 @@ def revealed(text: str) -> str:
         if marks > (2 if name(text[place - 1], "").startswith("COMBINING") else 3):
             hidden |= {*range(place - marks, place)}
         marks = 0
+    hidden |= _misread(text)
     for word in LETTERS.finditer(text):
-        if any(map(_is_latin, word[0])):
-            hidden |= {word.start() + at for at, one in enumerate(word[0]) if _mimics(one)}
+        latin = [at for at, one in enumerate(word[0]) if _is_latin(one)]
+        hidden |= {word.start() + at for at, one in enumerate(word[0]) if latin and _mimics(one)}
+        within = range(latin[0], latin[-1]) if latin else ()
+        hidden |= {word.start() + at for at in within if _is_narrow(word[0][at])}
     for part in CHUNK.finditer(text):
         others = {at for at, one in enumerate(part[0]) if one.isalpha() and not _is_latin(one)}
         alike = all(normalize("NFD", part[0][at])[0] in LATIN_LOOKING for at in others)
         if alike and ADDRESS.search(part[0]) and any(map(_is_latin, part[0])):
             hidden |= {part.start() + at for at in others}
+            hidden |= {part.start() + found.start() for found in SIGNS.finditer(part[0])}
     return "".join(_escape(one) if place in hidden else one for place, one in enumerate(text))
+
+
+def _misread(text: str) -> set[int]:
+    """Find mathematical letters, digits among those of another script, and crossed ones."""
+    found = {place for place, one in enumerate(text) if decomposition(one).startswith("<font>")}
+    for crossed in (*CROSSED.finditer(text), *COMMA.finditer(text)):
+        found |= {*range(*crossed.span())}
+    for number in DIGITS.finditer(text):
+        others = {place for place in range(*number.span()) if not text[place].isascii()}
+        found |= others if len(others) < len(number[0]) else set()
+    return found
 
 
 def _unseen(character: str) -> bool:
@@ -131,10 +159,18 @@ def _mimics(character: str) -> bool:
     """Tell whether a letter that is not Latin may be taken for one that is, within a word."""
     plain = normalize("NFKD", character)[0]
     if plain.isascii():
-        return category(character) in {"Lu", "Ll"} and not _is_latin(character)
+        return category(character) in {"Lu", "Ll", "Nl"} and not _is_latin(character)
+    if character in TWINS:
+        return True
     script, cased = name(plain, "").partition(" ")[0], plain.lower() != plain.upper()
     alike = {"LATIN": False, "GREEK": plain in GREEK_LATIN}
     return alike.get(script, cased or script in CASELESS)
+
+
+def _is_narrow(letter: str) -> bool:
+    """Tell whether a letter is of a script that has neither cases nor wide letters."""
+    cased = letter.lower() != letter.upper() or category(letter) != "Lo"
+    return not (cased or _is_latin(letter) or east_asian_width(letter) in "WFH")
 
 
 def _escape(character: str) -> str:

@@ -34,6 +34,7 @@ REASONING_MODELS = "MULL_REASONING_MODELS"
 _OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _OPENAIS = ("openai", "text-completion-openai")
+_HUB = "huggingface.co"
 # LiteLLM calls these by OpenAI's address and key where it knows no other; some are Azure's.
 _LIKE_OPENAI = frozenset({*openai_compatible_providers, "custom_openai", "openai", "scaleway"})
 
@@ -90,9 +91,14 @@ class Route:
         return {name: value for name, value in self._settings.items() if "_BASE" in name}
 
     def stray(self, request: httpx.Request) -> str:
-        """Tell what of OpenAI's is in a request that is not for it: its "address" or its "key"."""
+        """Tell what of OpenAI's is in a request that is not for it: its "address" or its "key".
+
+        A "template" is one that LiteLLM would take from anybody's model there, and run.
+        """
         if self.endpoint or self._vendor in _OPENAIS:
             return ""
+        if request.url.host.rstrip(".") == _HUB and self.provider != "huggingface":
+            return "template"
         url, key = str(request.url), os.environ.get("OPENAI_API_KEY", "").strip()
         bases = filter(None, map(os.environ.get, ("OPENAI_API_BASE", "OPENAI_BASE_URL")))
         falls = self.provider in _LIKE_OPENAI and any(map(url.startswith, bases))

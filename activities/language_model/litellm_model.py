@@ -180,7 +180,8 @@ class LiteLLMModel:
                 "NoModel",
             )
         if asked and not may_name(asked, os.environ):
-            line = f"{MODELS}, where this worker runs, does not let requests name {asked}"
+            named = os.environ[MODELS] or "its own model alone"
+            line = f"{MODELS}, where this worker runs, lets requests name {named}, not {asked}"
             raise PermanentModelError(line, "ModelNotAllowed")
         if "://" in name:
             raise PermanentModelError(f"{name!r}: {NO_ADDRESS}", "BadRequestError", 400)

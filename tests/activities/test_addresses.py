@@ -70,9 +70,9 @@ azure_speech azure_text bedrock bedrock_mantle black_forest_labs bytez chatgpt c
 cloudflare cursor custom databricks deepgram dotprompt elevenlabs fal_ai gdc gigachat
 github_copilot gradient_ai heroku humanloop infinity jina_ai langflow langfuse langgraph
 litellm_agent manus maritalk milvus mongodb morph nvidia_riva oci oobabooga openai_like
-pg_vector predibase ragflow recraft reducto runwayml s3_vectors sagemaker_chat sagemaker_nova
-sap snowflake soniox stability strands_decider topaz transcribe triton typesafe v0 valkey
-vertex_ai vertex_ai_beta vllm voyage watsonx watsonx_text
+pg_vector petals predibase ragflow recraft reducto runwayml s3_vectors sagemaker
+sagemaker_chat sagemaker_nova sap snowflake soniox stability strands_decider topaz transcribe
+triton typesafe v0 valkey vertex_ai vertex_ai_beta vllm voyage watsonx watsonx_text
 """
 
 
@@ -100,6 +100,16 @@ async def test_a_prompt_goes_to_its_own_provider_or_nowhere(
 
     assert astray == set()
     assert unresolved == set(UNRESOLVED.split())
+
+
+@pytest.mark.parametrize("model", ["petals/evil/m", "replicate/evil/m"])
+async def test_no_template_is_taken_from_anybody_s_model(
+    wire: Wire, build: Build, model: str
+) -> None:
+    """LiteLLM would run it here, for as long as it likes, in a thread that other calls wait for."""
+    await ask(build, model)
+
+    assert [str(url) for url, _ in wire.sent if "huggingface" in url.host] == []
 
 
 @pytest.mark.parametrize("variable", ["LITELLM_HTTP2", "DISABLE_AIOHTTP_TRANSPORT"])

@@ -417,7 +417,7 @@ async def test_a_model_that_is_not_listed_is_not_called(
         with pytest.raises(PermanentModelError) as raised:
             await model.complete(call(model="openai/gpt-4o"))
 
-    line = "MULL_MODELS, where this worker runs, does not let requests name openai/gpt-4o"
+    line = "MULL_MODELS, where this worker runs, lets requests name house/*, not openai/gpt-4o"
     assert (str(raised.value), raised.value.kind) == (line, "ModelNotAllowed")
 
 

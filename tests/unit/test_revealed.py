@@ -37,6 +37,18 @@ HIDDEN: list[tuple[str, str]] = [
     # A whole part of an address.
     ("\u0430\u0441\u0435@mail.com", "\\u0430\\u0441\\u0435@mail.com"),
     ("https://\u0430\u0440\u0440\u04cf\u0435.com", "https://\\u0430\\u0440\\u0440\\u04cf\\u0435.com"),
+    # Numerals, small capitals, mathematical letters and digits; scripts without case within a word.
+    ("ali\u217de a\u217cice", "ali\\u217de a\\u217cice"),
+    ("ali\u1d04e b\u1d0fb \u0261reg \u0251lice", "ali\\u1d04e b\\u1d0fb \\u0261reg \\u0251lice"),
+    ("\U0001d68a\U0001d68b", "\\U0001d68a\\U0001d68b"),
+    ("1\U0001d7f60", "1\\U0001d7f60"),
+    ("b\u05e1b a\u05d5\u05d5ice b\u101db", "b\\u05e1b a\\u05d5\\u05d5ice b\\u101db"),
+    ("10\u09e6\u09e6 1\u1040", "10\\u09e6\\u09e6 1\\u1040"),
+    # Signs in addresses and amounts.
+    ("bank\u2024com bank.com\u2044x.evil.com", "bank\\u2024com bank.com\\u2044x.evil.com"),
+    ("my\u2010bank.com a\uff20bank.com", "my\\u2010bank.com a\\uff20bank.com"),
+    ("http\ua789//bank.com 1\u201a000", "http\\ua789//bank.com 1\\u201a000"),
+    ("10\u0335 o\u20dd", "10\\u0335 o\\u20dd"),
     # A pile of marks.
     ("a\u0301\u0302\u0303b", "a\\u0301\\u0302\\u0303b"),
     ("a" + "\u0336" * 9, "a" + "\\u0336" * 9),
@@ -62,6 +74,8 @@ HONEST = [
     "Việt Nam, ấm áp", unicodedata.normalize("NFD", "Việt Nam, ấm áp"),
     "Zoë, Łukasz, Ümit, ışık, straße, œuvre, Nº 5, 1ª, xⁿ, ﬁle",
     "👍 🇩🇪 🎉 😀 \U0001fae8 \U00031350",
+    "well\u2011known, 邮箱：alice@example.com，时间：10.5GB", "第１章 १२३ ०",
+    "Henry Ⅳ", "הGoogle", "1⁄2",
     "1 € = 1.08 $, 20 °C, 5 × 3 ≤ 16 → «ok» “quoted” – …", "ʻokina",
 ]  # fmt: skip
 

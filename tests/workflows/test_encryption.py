@@ -347,6 +347,23 @@ async def test_a_start_in_the_clear_fails_its_run(connected: Connected, inputs: 
     assert (error.type, error.non_retryable) == ("Refused", True)
 
 
+async def test_a_key_for_code_starts_no_run_and_says_nothing_to_one(connected: Connected) -> None:
+    """A program that broke out of its sandbox may have it."""
+    everybody = await connected("main-1 code-1")
+    escaped = await connected("code-1", only_code=True)
+    # A codec of its own, which encrypts anything by that key.
+    vars(escaped.data_converter.payload_codec).update(_usual="code-1", _id="code-1")
+    async with served(everybody, ScriptedModel([["1"], "1"])):
+        refused = await failure(everybody.get_workflow_handle((await begin(escaped, ASKED)).id))
+        run = await begin(everybody, ASKED)
+        [word] = await escaped.data_converter.encode([{"author": "the owner"}])
+        said = await sent(everybody, run.id, "finish_now", word)
+        assert await result(everybody, run)
+
+    assert (refused.type, "with a key for code" in refused.message) == ("Refused", True)
+    assert said.startswith("Refused: this is encrypted with a key for code")
+
+
 @pytest.mark.parametrize("given", [{"author": "the owner"}, None, b"", ...])
 async def test_an_update_in_the_clear_is_refused(connected: Connected, given: Any) -> None:
     """With an input, without one, and with null; the run goes on as if it had not been sent."""
