@@ -240,15 +240,18 @@ _UNREADABLE: deque[str] = deque(maxlen=10_000)
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Make one line of a run that can't be read, the first time; return False for later ones."""
+    """Make one line of a run that can't be read, the first time, and of each signal of one.
+
+    Returns False for what is no news.
+    """
     error = record.exc_info[1] if record.exc_info else None
     while error is not None and not isinstance(error, UnreadableError):
         error = error.__cause__
     said = record.getMessage()
     run = said.rpartition("run ID ")[2]
-    if error is None or run in _UNREADABLE:
+    if error is None or (run in _UNREADABLE and not run.endswith("dropping the signal")):
         # The SDK's core tells of each task again, and at length.
-        again = "Failing workflow task" in said and any(one in said for one in _UNREADABLE)
+        again = "Failing workflow task" in said and any(one in said for one in tuple(_UNREADABLE))
         return error is None and not again
     _UNREADABLE.append(run)
     record.msg, record.args, record.exc_info = f"{said}: {error}", (), None

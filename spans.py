@@ -363,7 +363,7 @@ async def send_ended(exporters: Sequence[SpanExporter]) -> None:
     client = await connect(quiet=True)
     rebuilder, workers = Rebuilder(client, None), Workers()
     types = ", ".join(f"'{kind.__name__}'" for kind in [*WORKFLOWS, *HELPERS])
-    since = datetime.now(UTC) - LOOK_BACK
+    since, sent = datetime.now(UTC) - LOOK_BACK, set[str]()
     while True:
         until = datetime.now(UTC) - SETTLED
         ended = f"CloseTime > '{since.isoformat()}' AND CloseTime <= '{until.isoformat()}'"
@@ -371,12 +371,15 @@ async def send_ended(exporters: Sequence[SpanExporter]) -> None:
             await workers.look(client)
             # The last to end come first: they tell until when a dead worker lived.
             async for run in client.list_workflows(f"WorkflowType IN ({types}) AND {ended}"):
+                if run.run_id in sent:
+                    continue
                 rebuilt = await rebuilder.one(run.id, run.run_id, workers.have_sent)
                 if rebuilt.error:
                     logger.warning("%s is not traced: %s", run.id, rebuilt.error)
                 await send(exporters, rebuilt.spans)
+                sent.add(run.run_id)
                 await asyncio.sleep(BETWEEN_RUNS)
-            since = until
+            since, sent = until, set()
         except (RPCError, NotTakenError) as error:
             logger.warning("traces are rebuilt again in a moment: %s", error)
         await asyncio.sleep(BETWEEN_LOOKS)

@@ -55,12 +55,16 @@ class DoctorResult(Record):
     checks: tuple[Check, ...]
 
 
+COMMAND_LINE = "command line"
+
+
 def encryption_check(where: str) -> Check:
     """Say whether this process encrypts payloads, and by which keys."""
     said = "off: the server holds all texts in the clear"
     if codec := chosen_codec():
         said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
-        said += f"; {CLEAR}: workers also take what is in the clear" if CLEAR in os.environ else ""
+        clear = CLEAR in os.environ and where != COMMAND_LINE
+        said += f"; {CLEAR}: it also takes what is in the clear" if clear else ""
     return Check("encryption", where, "ok", said)
 
 

@@ -237,7 +237,7 @@ async def tool_checks(tools: "ToolActivities", environments: Sequence[str] = ())
     """List tools as for a turn, which starts each MCP server, rules for calls, and environments."""
     from activities.tools.port import ListTask
 
-    found = await tools.list_tools(ListTask())
+    found = await tools.list_tools(ListTask(docs=""))
     groups = Counter(tool.group or "functions" for tool in found.tools)
     listed = [
         Check("tools", name, "ok", tally_words(some, "tool")) for name, some in groups.items()
@@ -247,8 +247,12 @@ async def tool_checks(tools: "ToolActivities", environments: Sequence[str] = ())
     rules = f"{tally_words(len(found.rules), 'rule')} for calls"
     if not found.rules:
         rules = "no rules for calls (--approve): what only reads runs, what writes asks a person"
-    acting = environment_checks(environments)
-    return [*listed, *missing, Check("tools", "rules", "ok", rules), *acting]
+    fitting = Check("tools", "rules", "ok", rules)
+    if idle := [one.tool for one in found.rules if not any(tool.fits(one) for tool in found.tools)]:
+        said = f"{rules}; no tool here has the name, or the arguments, of: {', '.join(idle)}."
+        do = "Such a rule holds nothing back. The tools of an MCP server are named SERVER__TOOL."
+        fitting = Check("tools", "rules", "warning", said, (do,))
+    return [*listed, *missing, fitting, *environment_checks(environments)]
 
 
 def environment_checks(names: Sequence[str]) -> list[Check]:

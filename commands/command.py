@@ -162,13 +162,16 @@ def end_after(seconds: float, flush: Callable[[], None]) -> None:
     timer.start()
 
 
+IN_CLEAR = " Without keys a command sends in the clear, and workers that have keys refuse that."
+
+
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     """Connect, run the action and exit with its code; an error is printed on one line."""
     from pydantic import ValidationError
     from temporalio.service import RPCError
 
     import telemetry
-    from connection import ConfigurationError, NoServerError, UnreadableError, connect
+    from connection import ConfigurationError, NoServerError, UnreadableError, chosen_codec, connect
 
     async def session() -> Exit:
         telemetry.set_up(None)
@@ -180,7 +183,8 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
         hint = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
         fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
     except (ConfigurationError, UnreadableError) as error:
-        fail(f"{error}.", Exit.USAGE)
+        lacks = isinstance(error, UnreadableError) and chosen_codec() is None
+        fail(f"{error}.{IN_CLEAR * lacks}", Exit.USAGE)
     except RPCError as error:
         fail(*_refused(error))
     except ValidationError:

@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 import connection
 import telemetry
 from activities.doctor import (
+    COMMAND_LINE,
     Check,
     DoctorRequest,
     DoctorResult,
@@ -36,6 +37,7 @@ from activities.doctor import (
 )
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
+from commands.loops import FEW_TRIES
 from connection import KEY_ID, TASK_QUEUE
 from reflection.request import PERSON_PRIORITY
 from reflection.text import tally_words, terminal_safe
@@ -60,7 +62,7 @@ PATIENCE_SECONDS = 3
 EXAMINED_WITHIN = timedelta(seconds=90)
 # Until its first task is done, a run has fewer events than these.
 TAKEN_SECONDS, TAKEN_EVENTS = 15.0, 5
-MOST_RUNS, FEW_TRIES = 500, 2
+MOST_RUNS = 500
 NOT_TAKEN = (
     "If no worker took it, make the version of one current, as its log says.",
     f"If payloads are encrypted, {connection.ENCRYPTION_KEYS} has to be the same here and there.",
@@ -91,7 +93,7 @@ async def run_checks(offline: bool) -> list[Check]:
     served = tuple(check.name for check in checks if check.name in PURPOSES and check.state == "ok")
     if client is None or "mull" not in served:
         return [*checks, *package_checks()]
-    checks += [encryption_check("command line"), await starts_check(client)]
+    checks += [encryption_check(COMMAND_LINE), await starts_check(client)]
     return [*checks, *await examine(client, DoctorRequest(queues=served, offline=offline))]
 
 

@@ -359,7 +359,7 @@ def _say(place: Place, log: Path) -> None:
         f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
-        f'Try: {elsewhere}{mull} ask "Is 91 prime?"   Ctrl-C stops everything.\n'
+        f'Try: {elsewhere}{mull} ask "What is 2 + 3?" --answers number   Ctrl-C stops everything.\n'
     )
 
 

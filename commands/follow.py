@@ -53,6 +53,7 @@ from commands.loops import (
     loop_of,
     reach,
     request_of,
+    stuck_words,
 )
 from connection import TASK_QUEUE
 from reflection.request import PERSON_PRIORITY, Request
@@ -72,8 +73,6 @@ APART_SECONDS = 2.0
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.
 QUIET_SECONDS = 10.0
-# A workflow task that failed more often than this fails for want of a key, or of other code.
-FEW_TRIES = 2
 NOBODY = "no worker answers; the run waits for one"
 SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
 # What a workflow task writes follows from an event before it, and a query waits for that task.
@@ -326,8 +325,8 @@ async def _slow(handle: Handle) -> str | None:
         return None
     # What a call's worker wrote was encrypted for the call.
     pending, known = described.raw_description.pending_activities, handle._client.data_converter
-    if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
-        return f"the worker can't go on with this run (attempt {tries}): its log says why"
+    if said := stuck_words(described):
+        return said
     for call in pending:
         if call.activity_type.name == "retrieve":
             details = list(call.heartbeat_details.payloads)

@@ -117,7 +117,7 @@ class Loop:
     def against(self, result: Any, required: Any, *, accept_any: bool) -> str:
         """Say what speaks against building on a result: a bar that it misses, or a doubt."""
         if required is not None and (missed := self.below(result, required)):
-            return f"{missed}, which was required."
+            return f"Not to be built on: {missed}, which was required."
         doubt = "" if accept_any else self.doubt(result)
         return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
 
@@ -207,7 +207,7 @@ REFLEXION = Loop(
     sheet=acted.sheet,
     decision=agents.Decision,
     command="reflexion",
-    below=lambda result, _: "there is no verdict by cases" * (result.verified_by != "cases"),
+    below=lambda result, _: agents.NOT_APART * (result.verified_by != "cases"),
     measures=(
         "episode_count", "solved_after", "best_return", "hidden_passed", "verified_by", "judged",
     ),
@@ -395,8 +395,20 @@ async def standing_of(run: FoundRun) -> Seen:
     """Query the state of an open run, or exit if no worker answers."""
     found = await look(run.handle, run.loop)
     if found is None:
-        fail("the run is open, but no worker answers queries for it now.", Exit.UNREACHABLE)
+        said = "the run is open, but no worker answers queries for it now"
+        fail(f"{stuck_words(await run.handle.describe()) or said}.", Exit.UNREACHABLE)
     return found
+
+
+# A workflow task that failed more often than this fails for want of a key, or of other code.
+FEW_TRIES = 2
+
+
+def stuck_words(described: WorkflowExecutionDescription) -> str | None:
+    """Say that a worker fails at a run again and again; None if that is not so."""
+    tries = described.raw_description.pending_workflow_task.attempt
+    said = f"the worker can't go on with this run (attempt {tries}): its log says why"
+    return said if tries > FEW_TRIES else None
 
 
 async def request_of(client: Client, run: FoundRun) -> Any:

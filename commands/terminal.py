@@ -104,6 +104,8 @@ def print_sheet(
             _print_table(console, table, MOST_ROWS)
     if decisions and sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
+    if sheet.waiting:
+        _print_asked(console, sheet.waiting)
 
 
 def print_summary(console: Console, sheet: Sheet, run: str, *, sure: bool) -> None:
@@ -153,8 +155,6 @@ def _print_asked(console: Console, waiting: Waiting) -> None:
 def print_review(console: Console, sheet: Sheet) -> None:
     """Print what a reviewer needs: the sheet without its decisions, then the answer."""
     print_sheet(console, sheet, subject=True)
-    if sheet.waiting is not None:
-        _print_asked(console, sheet.waiting)
     if sheet.answer is None:
         return
     noted = filter(None, (sheet.answer.title, sheet.answer.note))

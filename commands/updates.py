@@ -34,7 +34,7 @@ from commands.loops import BATCH, SAMPLING, SESSION, TURN, FoundRun, reach_open,
 from commands.terminal import print_review
 from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
-from reflection.text import lasting_words, until_words
+from reflection.text import lasting_words, revealed, until_words
 from reflection.turn.approval import Permission
 
 HELP = {
@@ -103,11 +103,12 @@ def review(
         ),
     ] = None,
     allow: Annotated[
-        str | None, typer.Option(metavar="CALL", help="Allow this tool call of a turn.")
+        str | None,
+        typer.Option(metavar="CALL", help="Allow a tool call of a turn: its number, or its code."),
     ] = None,
     deny: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar='CALL "WHY"', help="Deny this tool call of a turn, and say why."),
+        typer.Option(metavar='CALL "WHY"', help="Deny a tool call of a turn, and say why."),
     ] = None,
     author: Author = None,
     as_json: Json = False,
@@ -201,9 +202,9 @@ async def _permit(
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"only calls of `turn` can be allowed or denied.{turns}", Exit.USAGE)
-    questions = (await standing_of(found)).progress.questions
+    progress = (await standing_of(found)).progress
     # Of one that is not asked about, the run says so itself.
-    for one in (one for one in questions if one.call == said.call):
+    for one in (one for one in progress.questions if one.call == said.call):
         again = f"look at it again:\n    mull review {run}"
         if shown is not None and not one.digest.startswith(shown):
             fail(f"call {one.call} is not the one that was shown; {again}", Exit.USAGE)
@@ -214,7 +215,9 @@ async def _permit(
             fail(f"{why}. The number alone does not say which call; {again}", Exit.USAGE)
         said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
     await _update(client, found, "permit", said)
-    return _done(run, f"call {said.call} is {'allowed' if said.allow else 'denied'}", as_json)
+    done = f"call {said.call} is {'allowed' if said.allow else 'denied'}"
+    words = [revealed(one.words) for one in progress.calls[said.call - 1 : said.call]]
+    return _done(run, done, as_json, ": ".join([done, *words]))
 
 
 async def _show(client: Client, run: str, as_json: bool) -> Exit:

@@ -5,6 +5,7 @@ Web UI's details know nothing else of a run, so that a warning that stands on th
 all three. Texts are as they came from models and people: each renderer makes them safe to show.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -374,7 +375,7 @@ def reason_words(made: Decided) -> str:
     """Say why something was decided, what a person wants changed, and who, unless named already."""
     asked = getattr(made, "asked", None)
     reason = f"{made.reason}: {asked}" if asked else made.reason
-    named = made.author is None or made.author in made.reason
+    named = made.author is None or _named(made.author).search(made.reason)
     return signed(reason if named else f"{reason} (by {made.author})", made.author)
 
 
@@ -384,8 +385,17 @@ def claimed(author: str | None) -> str | None:
 
 
 def signed(said: str, author: str | None) -> str:
-    """Show the name of the person who did it as a claim."""
-    return said.replace(f"by {author}", f"by {claimed(author)}", 1)
+    """Show the name of the person who did it as a claim, wherever it stands."""
+    return _named(str(author)).sub(lambda _: f"by {claimed(author)}", said)
+
+
+def _named(author: str) -> re.Pattern[str]:
+    return re.compile(rf"\bby {re.escape(author)}(?!\w)")
+
+
+def ended_words(explanation: str) -> str:
+    """Say why a run without decisions ended, with a person's name as a claim."""
+    return signed(explanation, explanation.removeprefix("finished by "))
 
 
 def _origin_words(draft: Drafted) -> str:

@@ -88,12 +88,12 @@ class Callers(Interceptor):
         run = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
         context = WorkflowSerializationContext(client.namespace, workflow_id)
         converter = client.data_converter.with_context(context)
-        asked = GetWorkflowExecutionHistoryReverseRequest(
+        request = GetWorkflowExecutionHistoryReverseRequest(
             namespace=client.namespace, execution=run, maximum_page_size=PAGE_EVENTS
         )
         read = client.workflow_service.get_workflow_execution_history_reverse
         for _ in range(0, READ_BACK, PAGE_EVENTS):
-            page = await read(asked, retry=True)
+            page = await read(request, retry=True)
             for event in page.history.events:
                 accepted = event.workflow_execution_update_accepted_event_attributes
                 given = accepted.accepted_request.input
@@ -102,7 +102,7 @@ class Callers(Interceptor):
                         [word] = await converter.decode(given.args.payloads, [Permission])
                         if isinstance(word, Permission) and word.call == call:
                             return word
-            asked.next_page_token = page.next_page_token
+            request.next_page_token = page.next_page_token
             if not page.next_page_token:
                 break
         return None
@@ -214,13 +214,13 @@ class ToolActivities:
         if held.action == "allow" and not task.asked:
             return
         run, callers = activity.info().workflow_run_id or "", Callers.current.get(None)
-        asked = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)
+        question = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)
         given = await callers.permission(task.call) if callers else None
         if given is None or not given.allow:
             why = "nobody has allowed it yet"
         elif given.run_id != run:
             why = f"it was allowed elsewhere ({given.run_id or 'an older client'}): {MAY_BE_DONE}"
-        elif given.digest != asked.digest:
+        elif given.digest != question.digest:
             why = "it is not as it was allowed: what the tool takes changed"
         else:
             return

@@ -173,7 +173,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
     No code that comes with a model runs, and no weights are unpickled, which would run code.
     """
     safe = {} if kind is AutoTokenizer else {"use_safetensors": True}
-    # An adapter in the folder would be unpickled all the same.
+    # An adapter in the folder would be unpickled all the same. A process loads one at a time.
     unpickle, torch.load = torch.load, _refuse
     try:
         return kind.from_pretrained(str(folder), trust_remote_code=False, **safe, **given)

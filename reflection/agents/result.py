@@ -23,6 +23,7 @@ StopReason = Literal[
     "environment_failed",
     "finished_by_person",
 ]
+NOT_APART = "no hidden test ran apart from the code"
 VerifiedBy = Literal["cases", "script"]
 Status = Literal["solved", "exhausted", "no_answer"]
 EpisodeEnd = Literal["answered", "done", "step_limit", "repeated_action", "too_long", "cut_short"]

@@ -16,6 +16,7 @@ SHOWN_BYTES = 100_000
 FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
 JUDGED = "only a model judged whether an episode succeeded"
 FORGEABLE = "the hidden test ran beside the code, which could forge its verdict"
+RAN: dict[str | None, str] = {"cases": "apart from the code", "script": "beside the code"}
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
 
 
@@ -121,7 +122,8 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("reflections held", str(len(seen.reflections))),
     ]
     if isinstance(seen, ReflexionResult) and seen.hidden_passed is not None:
-        facts.append(parts.Fact("hidden test", "passed" if seen.hidden_passed else "failed"))
+        passed, where = "passed" if seen.hidden_passed else "failed", RAN.get(seen.verified_by, "")
+        facts.append(parts.Fact("hidden test", passed, where))
     if seen.best_episode is not None:
         found = seen.best_episode.metrics.items()
         facts += [parts.Fact(name, f"{value:.3g}") for name, value in found]

@@ -4,7 +4,7 @@ from collections import Counter
 
 from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.sheet import Fact, Sheet, Step, Table, Tone, Verdict, signed, table
+from reflection.sheet import Fact, Sheet, Step, Table, Tone, Verdict, ended_words, table
 from reflection.text import tally_words, usd
 
 # The most common reasons are enough: many runs seldom fail for more.
@@ -20,11 +20,10 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
         became = f"{seen.completed:,} completed, {others}, {seen.not_started:,} not started"
         tone: Tone = "good" if seen.completed == seen.total else "warning"
-        ended = seen.stop_explanation
         return Sheet(
             subject=runs,
             verdict=Verdict(
-                words=signed(ended, ended.removeprefix("finished by ")),
+                words=ended_words(seen.stop_explanation),
                 tone=tone,
                 stop_reason=seen.stop_reason,
             ),

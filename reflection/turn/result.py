@@ -79,18 +79,13 @@ class Progress(Standing):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What a person is asked to allow: each call in full, after its number, and its doubts."""
-        asking = [call for call in self.calls if call.index + 1 in self.asking]
-        lines = [f"call {call.index + 1}: {revealed(call.words)}" for call in asking]
-        return (*lines, *self.doubts)
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What speaks for a second look at the calls that a person is asked to allow."""
-        found = [(one.call, doubt) for one in self.questions for doubt in one.doubts]
-        asking = (call for call in self.calls if call.index + 1 in self.asking)
-        found += [(call.index + 1, UNSEEN) for call in asking if revealed(call.words) != call.words]
-        return tuple(f"attention, call {number}: {doubt}" for number, doubt in sorted(found))
+        """What a person is asked to allow: each call in full, and then what to look at twice."""
+        words = {one.index + 1: one.words for one in self.calls if one.index + 1 in self.asking}
+        shown = {number: revealed(said) for number, said in words.items()}
+        doubts = [(one.call, doubt) for one in self.questions for doubt in one.doubts]
+        doubts += [(number, UNSEEN) for number, said in shown.items() if said != words[number]]
+        calls = [f"call {number}: {said}" for number, said in shown.items()]
+        return (*calls, *(f"attention, call {number}: {doubt}" for number, doubt in sorted(doubts)))
 
 
 class ToolTurnResult(Standing, Result):

@@ -330,8 +330,7 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
     """Build the sheet of a session, open or ended; the texts are in the results of its turns."""
     turns, doing = tally_words(seen.turns, "turn"), "it waits for a message"
     if isinstance(seen, SessionResult):
-        ended = seen.stop_explanation
-        doing = parts.signed(ended, ended.removeprefix("finished by "))
+        doing = parts.ended_words(seen.stop_explanation)
     elif seen.turn is not None:
         doing = f"turn {seen.turn:,} is under way"
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"

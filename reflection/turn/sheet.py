@@ -39,12 +39,13 @@ def sheet(
         flags=parts.said(
             seen.stop_reason and seen.answer is None and UNANSWERED,
             getattr(seen, "forced", False) and FORCED,
-            *getattr(seen, "doubts", ()),
         ),
         tables=[_calls(seen), _reflections(seen)],
         texts=tuple(
             parts.Text(
-                title=f"call {call.index + 1}", content=call.content, note=revealed(call.words)
+                title=f"call {call.index + 1}",
+                content=call.content,
+                note=revealed(call.words[:MOST_WORDS]),
             )
             for call in seen.calls
             if call.content

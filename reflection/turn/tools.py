@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
@@ -20,7 +21,7 @@ ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ARGUMENT_BYTES = 32_000
 RESULT_BYTES = 32_000
 ERROR_BYTES = 400
-# More calls in one reply are no honest reply, and each of them would have to be answered.
+# Of one reply so many calls are read, with so many bytes of arguments: each has to be answered.
 MOST_CALLS, CALLS_BYTES = 64, 200_000
 LEFT_OUT = "\n\n[{bytes:,} bytes left out here: the result was too long]\n\n"
 
@@ -51,6 +52,12 @@ class Tool(Record):
     keys: tuple[str, ...] = ()
     group: str = ""
     timeout_seconds: float = Field(TOOL_SECONDS, gt=0, le=TOOL_SECONDS)
+
+    def fits(self, rule: ToolRule) -> bool:
+        """Tell whether a rule can be about calls of this tool."""
+        known = self.parameters.get("properties")
+        has = known is None or rule.arguments.keys() <= known.keys()
+        return fnmatchcase(self.name, rule.tool) and has
 
     def touched(self, arguments: Mapping[str, Any]) -> frozenset[str]:
         """Name what a call with these arguments touches."""

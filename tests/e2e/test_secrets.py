@@ -182,7 +182,7 @@ def test_runs_are_listed_and_cancelled_without_a_key(world: World) -> None:
 
 @pytest.mark.parametrize("command", ["show", "watch", "report", "review", "traces"])
 def test_a_command_line_without_the_key_says_so(world: World, command: str) -> None:
-    """In one line that names the key's id, with exit code 2."""
+    """In one line that names the key's id, and what it sent, with exit code 2."""
     bare = {**world.environments[ENCRYPTED]}
     del bare["MULL_ENCRYPTION_KEYS"]
     world.environments["bare"] = bare
@@ -193,4 +193,5 @@ def test_a_command_line_without_the_key_says_so(world: World, command: str) -> N
     assert (done.returncode, done.stdout) == (2, "")
     if command != "review":
         assert "encrypted with the key 'main-2', which is not among the keys" in done.stderr
+        assert done.stderr.endswith("and workers that have keys refuse that.\n")
     assert len(done.stderr.splitlines()) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from reflection.sampling.loop import progress
 from reflection.sampling.sheet import sheet
+from reflection.sheet import reason_words
 from tests.unit.runs import failed, finished, put_in, sampled
 from tests.unit.sheets import column, fact, table, told
 
@@ -80,6 +81,23 @@ def test_a_name_is_shown_as_the_claim_that_it_is(name: str) -> None:
     claim = f"B by {json.dumps(name)} (unverified)"
 
     assert column(shown.decisions, "vote")[1] == ("B by a person" if name == "a person" else claim)
+
+
+@pytest.mark.parametrize(
+    ("reason", "author", "said"),
+    [
+        ("scored 0.5 by ann", "an", 'scored 0.5 by ann (by "an" (unverified))'),
+        ("a draft", "a", 'a draft (by "a" (unverified))'),
+        ("by the owner: seen by the owner", "the owner",
+         'by "the owner" (unverified): seen by "the owner" (unverified)'),
+        ("finished by a person", "a person", "finished by a person"),
+    ],
+)  # fmt: skip
+def test_no_name_stands_as_if_it_were_the_run_s_word(reason: str, author: str, said: str) -> None:
+    """Wherever it stands, and though it is a part of other words."""
+    [made] = finished(["A", put_in(1, "B", "Ann")]).decisions[-1:]
+
+    assert reason_words(made.model_copy(update={"reason": reason, "author": author})) == said
 
 
 def test_a_person_is_named() -> None:

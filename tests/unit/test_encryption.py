@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import typer
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import WorkflowQueryFailedError
 from temporalio.converter import (
     ActivitySerializationContext,
     PayloadCodec,
@@ -23,7 +25,8 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from activities.doctor import encryption_check
-from commands import follow
+from commands import follow, loops
+from commands.command import Exit
 from connection import (
     BOUND_TO,
     COMPRESSED_OVER,
@@ -334,7 +337,7 @@ def test_the_keys_are_among_the_secrets_and_their_ids_are_not(
          "on: encrypts with b, code's with code-1, also decrypts a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a")}, "on: encrypts with a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a"), "MULL_CLEAR": "read"},
-         "on: encrypts with a; MULL_CLEAR: workers also take what is in the clear"),
+         "on: encrypts with a; MULL_CLEAR: it also takes what is in the clear"),
         ({"MULL_ENCRYPTION_KEYS": keys("code-2", "code-1")},
          "on: code's with code-2, also decrypts code-1"),
         ({"MULL_CODEC": "own_codec:made"}, "on: by the codec of MULL_CODEC"),
@@ -348,9 +351,11 @@ def test_doctor_says_by_which_keys(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    check = encryption_check("mull-llm")
+    found = [encryption_check(where) for where in ("mull-llm", "command line")]
 
-    assert check == ("encryption", "mull-llm", "ok", said, (), ())
+    # What a worker takes is its own variable's to say.
+    told = [("mull-llm", said), ("command line", said.partition("; ")[0])]
+    assert found == [("encryption", where, "ok", words, (), ()) for where, words in told]
 
 
 class Described:
@@ -371,6 +376,9 @@ class Described:
     async def describe(self) -> Any:
         return self
 
+    async def query(self, *_: Any, **__: Any) -> Any:
+        raise WorkflowQueryFailedError("nobody answers")
+
 
 def test_the_error_of_a_slow_call_is_read() -> None:
     """The server shows its type alone."""
@@ -383,12 +391,16 @@ def test_the_error_of_a_slow_call_is_read() -> None:
     assert words.endswith("last error NotFoundError: no such model")
 
 
-def test_a_run_that_no_worker_can_read_says_so() -> None:
+def test_a_run_that_no_worker_can_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """Its workflow task fails again and again, and nothing else moves."""
     handle: Any = Described(codec_of("main-1"), tries=3)
     said = "the worker can't go on with this run (attempt 3): its log says why"
 
     assert asyncio.run(follow._slow(handle)) == said
+    with pytest.raises(typer.Exit) as ended:
+        asyncio.run(loops.standing_of(loops.FoundRun(handle, loops.SESSION, handle)))
+    assert ended.value.exit_code == Exit.UNREACHABLE
+    assert said in capsys.readouterr().err
 
 
 def test_an_encrypted_failure_stays_small_and_a_permanent_one_has_no_stack_trace() -> None:

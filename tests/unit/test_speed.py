@@ -199,6 +199,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "sampling.recorded": lambda: recorded("number", [worst], worst),
         "sheet.claimed": lambda: sheet.claimed(worst),
         "sheet.signed": lambda: sheet.signed(worst, worst),
+        "sheet.ended_words": lambda: sheet.ended_words(f"finished by {worst}"),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),
         "verdict.bounded": lambda: verdict.bounded(failure),
         "verdict.same": lambda: verdict.same(worst, f"{worst}."),

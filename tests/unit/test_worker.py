@@ -6,11 +6,16 @@ import re
 import subprocess
 import sys
 import warnings
+from collections import deque
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from temporalio.api.common.v1 import Payload
 
-from service import is_worth_reading, silence_ordinary
+import service
+from connection import UnreadableError
+from service import is_news, is_worth_reading, silence_ordinary
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,6 +94,31 @@ def test_a_cancelled_call_is_no_trouble(
     record = logging.LogRecord("temporalio.activity", 30, "x.py", 1, message, (), known)
 
     assert is_worth_reading(record) is not left_out
+
+
+def test_runs_that_can_t_be_read_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each signal that is dropped is told of; and the SDK's core logs in a thread of its own."""
+    monkeypatch.setattr(service, "_UNREADABLE", deque(maxlen=10_000))
+    error = UnreadableError(Payload())
+
+    def told(said: str, name: str = "temporalio.worker._workflow", *, core: bool = False) -> bool:
+        known = None if core else (type(error), error, None)
+        return is_news(logging.LogRecord(name, 30, "x.py", 1, said, (), known))
+
+    def flood() -> None:
+        for number in range(20_000):
+            told(f"Failed activation on workflow with run ID {number}")
+
+    flooding = Thread(target=flood)
+    flooding.start()
+    while flooding.is_alive():
+        told("Failing workflow task run_id=none", core=True)
+
+    assert told("Failed activation on workflow with run ID mine")
+    dropped = "Failed deserializing signal input, run ID mine, dropping the signal"
+    assert [told(dropped), told(dropped)] == [True, True]
+    assert not told("Failed activation on workflow with run ID mine")
+    assert not told("Failing workflow task run_id=mine", core=True)
 
 
 def test_a_late_cancel_is_no_trouble() -> None:

@@ -23,6 +23,12 @@ from tests.activities.tools.test_functions import OWN
 from tests.activities.tools.test_servers import SERVER
 
 RULE = {"tool": "shop__*", "action": "deny", "why": "the shop is closed"}
+# Without its server's name a rule fits no tool, and with an argument that it lacks none either.
+IDLE = [
+    {"tool": "add", "action": "deny"},
+    {"tool": "shop__*", "arguments": {"sum": "*"}, "action": "deny"},
+]
+NO_TOOL = "no tool here has the name, or the arguments, of"
 
 
 def options(**given: Any) -> argparse.Namespace:
@@ -65,7 +71,7 @@ async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
     toolbox = adapters.toolbox(
         options(
             mcp=written(tmp_path / "mcp.json", {"mcpServers": servers}),
-            approve=written(tmp_path / "rules.json", [RULE]),
+            approve=written(tmp_path / "rules.json", [RULE, *IDLE]),
         ),
         None,
     )
@@ -84,7 +90,7 @@ async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
         ("shop", "ok", "3 tools"),
         ("missing", "warning", f"shop: 3 tools {twice}, {LONG}e."),
         ("missing", "warning", f"the tools of gone are missing: {gone}"),
-        ("rules", "ok", "1 rule for calls"),
+        ("rules", "warning", f"3 rules for calls; {NO_TOOL}: add, shop__*."),
     ]
 
 

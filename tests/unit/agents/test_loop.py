@@ -629,6 +629,8 @@ def test_a_verdict_by_script_is_flagged_and_misses_what_requires_cases(
     state.hidden_passed, state.verified_by = True, by
     result = state.result()
 
+    [noted] = [one.note for one in sheet(result).facts if one.label == "hidden test"]
+    assert noted == {"cases": "apart from the code", "script": "beside the code", None: ""}[by]
     flag = "the hidden test ran beside the code, which could forge its verdict"
     assert sheet(result).flags == ((flag,) if by == "script" else ())
     assert REFLEXION.against(result, None, accept_any=False) == ""

@@ -1,11 +1,13 @@
 """What spans, search attributes, the memo and metrics have of an agent, each task replayed."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 from temporalio.runtime import (
@@ -251,6 +253,20 @@ async def test_an_agent_s_spans_are_rebuilt_as_they_were(
     assert (len(rebuilt.spans), rebuilt.error, rebuilt.still_open) == (len(made), None, [])
 
 
+class Refusing(InMemorySpanExporter):
+    """A receiver that refuses the second run's spans once."""
+
+    asked = refused = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Take spans, or refuse them."""
+        self.asked += 1
+        if self.asked == 2:
+            self.refused += 1
+            return SpanExportResult.FAILURE
+        return super().export(spans)
+
+
 async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
     client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,8 +283,9 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
     # The one worker of all these runs never outlived a task by enough, however long the next took.
     monkeypatch.setattr(rebuilding, "FLUSHED", timedelta(days=1))
     monkeypatch.setattr(rebuilding, "SETTLED", timedelta(0))
+    monkeypatch.setattr(rebuilding, "BETWEEN_LOOKS", 0.1)
     monkeypatch.setattr(rebuilding, "LOOK_BACK", datetime.now(UTC) - begun)
-    again = InMemorySpanExporter()
+    again = Refusing()
 
     sending = asyncio.create_task(rebuilding.send_ended([again]))
     async with asyncio.timeout(2 * PATIENCE):
@@ -278,7 +295,7 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
 
     sent = by_id(again.get_finished_spans())
     assert {span: sent[span] for span in by_id(made)} == by_id(made)
-    assert len(again.get_finished_spans()) == len(sent)
+    assert (again.refused, len(again.get_finished_spans())) == (1, len(sent))
 
 
 async def test_a_run_is_found_by_its_episodes_and_its_memo_has_the_return(client: Client) -> None:
