@@ -149,7 +149,8 @@ def print_waiting(console: Console, run: str, waiting: Waiting) -> None:
 def _print_asked(console: Console, waiting: Waiting) -> None:
     """Print in full what a person is asked to allow."""
     for asked in waiting.asked:
-        console.print(Line(neutral(asked)), soft_wrap=not console.is_terminal)
+        style = "bold yellow" if asked.startswith("attention") else ""
+        console.print(Line(neutral(asked), style), soft_wrap=not console.is_terminal)
 
 
 def print_review(console: Console, sheet: Sheet) -> None:
