@@ -44,15 +44,17 @@ class Hostile(BaseModel):
             given[ATTEMPTS] = (FOLDER / ATTEMPTS).read_text("utf-8")
         return Program(code=code, files=given, limits=self.limits)
 
-    def faults(self, result: Result, host_faults: tuple[str, ...] = ()) -> list[str]:
-        """Return what did not come out as required."""
+    def faults(
+        self, result: Result, host_faults: tuple[str, ...] = (), stalled: float = 0.0
+    ) -> list[str]:
+        """Return what did not come out as required; it waited so long for a core or a disk."""
         text = result.stdout.text
         return [
             *(f"host: {fault}" for fault in host_faults),
             *([f"printed: {ESCAPED}"] if ESCAPED in text else []),
             *(f"not printed: {words}" for words in self.prints if words not in text),
             *([] if result.status in self.status else [f"status: {result.status}"]),
-            *([] if result.wall_seconds <= self.seconds else ["took too long"]),
+            *([] if result.wall_seconds - stalled <= self.seconds else ["took too long"]),
         ]
 
 

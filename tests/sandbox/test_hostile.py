@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from activities.sandbox.port import Result
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
+from tests.patience import Stopwatch
 from tests.sandbox.backends import Unconfined
 from tests.sandbox.canaries import Canaries, ipc_objects, left_open, open_descriptors
 from tests.sandbox.hostile_programs import ATTEMPTS, FOLDER, Hostile, every
@@ -45,10 +46,12 @@ async def test_contained(
     files = {"source_paths.txt": _worker_files(root, canaries)}
     opened, shared = open_descriptors(), ipc_objects()
 
+    watch = Stopwatch()
     result = await sandbox.run(hostile.program(canaries.substitutes, files))
 
+    stalled = watch.stalled
     said = f"{result.status}: {result.stdout.text[:2000]}\n{result.stderr.text[:2000]}"
-    assert hostile.faults(result, canaries.faults()) == [], said
+    assert hostile.faults(result, canaries.faults(), stalled) == [], said
     assert orphans() == set()
     assert await left_open(opened) == set()
     assert ipc_objects() == shared

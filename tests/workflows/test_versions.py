@@ -28,6 +28,7 @@ from tests.patience import PATIENCE
 
 SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)
 QUEUES = ("mull", "llm")
+LOOKS = 600
 MOVES = RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS
 
 
@@ -95,11 +96,12 @@ async def make_current(client: Client, build_id: str) -> None:
                 break
             await asyncio.sleep(0.1)
         # Its queues hear of it one after the other: some still send runs to the earlier version.
-        while True:
+        # Where the server had no time for it, it may never say that all of them have.
+        for _ in range(LOOKS):
             found = (await service.describe_worker_deployment(described)).worker_deployment_info
             if found.routing_config_update_state != MOVES:
-                return
-            await asyncio.sleep(0.05)
+                break
+            await asyncio.sleep(0.1)
 
 
 async def reason(handle: WorkflowHandle[Any, Any]) -> str:
