@@ -112,7 +112,7 @@ async def waiting(handle: Handle) -> int:
 
 
 async def test_one_answer_does_not_wait_behind_every_other(client: Client) -> None:
-    """Behind runs of a hundred answers each it comes with their first ones, at the latest."""
+    """Behind runs of a hundred answers each it comes 25th or so of 100 that wait."""
     model, question = Different(), "Whose turn is it?"
     runs: list[Handle] = []
     [first] = worker.build(client, ["mull"], **STRICT)
@@ -134,4 +134,4 @@ async def test_one_answer_does_not_wait_behind_every_other(client: Client) -> No
 
     places = [place for place, prompt in enumerate(model.prompts) if question in prompt]
     assert (len(places), before > 3 * RUNS) == (1, True)
-    assert places[0] < 2 * RUNS
+    assert places[0] < before / 2
