@@ -242,7 +242,7 @@ _UNREADABLE: deque[str] = deque(maxlen=10_000)
 def is_news(record: logging.LogRecord) -> bool:
     """Make one line of a run that can't be read, the first time, and of each signal of one.
 
-    Returns False for what is no news.
+    Returns False for a record to leave out.
     """
     error = record.exc_info[1] if record.exc_info else None
     while error is not None and not isinstance(error, UnreadableError):

@@ -97,7 +97,7 @@ def test_a_cancelled_call_is_no_trouble(
 
 
 def test_runs_that_can_t_be_read_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each signal that is dropped is told of; and the SDK's core logs in a thread of its own."""
+    """The log has a line for each dropped signal; the SDK's core logs in a thread of its own."""
     monkeypatch.setattr(service, "_UNREADABLE", deque(maxlen=10_000))
     error = UnreadableError(Payload())
 
