@@ -11,6 +11,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,7 +45,7 @@ import telemetry
 from activities.doctor import DEPLOYMENT, versions_in_use
 from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import ConfigurationError, UnreadableError, pollers
+from connection import ConfigurationError, UnreadableError, address, pollers
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
@@ -376,17 +377,14 @@ class Health(ThreadingHTTPServer):
             return time.monotonic() - self._seen < STUCK_SECONDS
         return None
 
-    async def watch(self, client: Client, queues: Sequence[str]) -> None:
-        """Look after the server and these task queues, every two seconds, for ever."""
-        unpolled = list(queues)
+    async def watch(self, client: Client, serves: "asyncio.Task[None]") -> None:
+        """Look after the server, every two seconds, for ever; `serves` ends once all is polled."""
         while True:
             self._seen = time.monotonic()
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
-                    seen = [(each, await pollers(client, each)) for each in unpolled]
-                    unpolled = [each for each, by in seen if client.identity not in dict(by)]
                     answers = await client.service_client.check_health()
-                self._reached = answers and not unpolled
+                self._reached = answers and serves.done()
             except (RPCError, TimeoutError):
                 self._reached = False
             await asyncio.sleep(PROBE_SECONDS if self._reached else PROBE_SECONDS / 20)
@@ -432,6 +430,19 @@ class MovingRunner(UnsandboxedWorkflowRunner):
             moves = replace(det.defn, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
             det = replace(det, defn=moves)
         return super().create_instance(det)
+
+
+async def announce(client: Client, queues: Sequence[str], build_id: str | None) -> None:
+    """Say that this worker serves, once the server has it among those that poll each queue."""
+    unpolled = list(queues)
+    while unpolled:
+        with suppress(RPCError):
+            seen = [(each, await pollers(client, each)) for each in unpolled]
+            unpolled = [each for each, by in seen if client.identity not in dict(by)]
+        await asyncio.sleep(PROBE_SECONDS / 20)
+    logger.info("serving %s at %s", ", ".join(queues), address())
+    if build_id is not None:
+        await say_version(client, build_id)
 
 
 async def say_version(client: Client, build_id: str) -> None:

@@ -70,7 +70,6 @@ from connection import (
     TASK_QUEUE,
     ConfigurationError,
     NoServerError,
-    address,
     connect,
     silence,
     strict,
@@ -81,11 +80,11 @@ from service import (
     UNVERSIONED,
     Health,
     MovingRunner,
+    announce,
     count_reviews,
     deployment,
     parse,
     rebuild_traces,
-    say_version,
     set_up_log,
     set_up_runtime,
     start_metrics,
@@ -382,11 +381,9 @@ async def serve(
         start_metrics(client, workers, version)
         await stack.enter_async_context(running(workers))
         names = [NAMES[queue] for queue in queues]
+        watches.append(asyncio.create_task(announce(client, names, version)))
         if health is not None:
-            watches.append(asyncio.create_task(health.watch(client, names)))
-        logger.info("serving %s at %s", ", ".join(names), address())
-        if version is not None:
-            await say_version(client, version)
+            watches.append(asyncio.create_task(health.watch(client, watches[-1])))
         await stop.wait()
         most = max(GRACE[queue] for queue in queues)
         logger.info("stopping: calls in flight have up to %d s", most)

@@ -28,7 +28,7 @@ from activities.training.port import BufferResult, BufferTask
 from commands.embedded import Place, free_port, temporal
 from connection import connect, pollers
 from reflection.agents.training_result import BufferCounts
-from service import Health
+from service import Health, announce
 from tests import forks
 from tests.conftest import QUERY, begin
 from tests.e2e.agent.model import REPLIES, replied
@@ -245,9 +245,16 @@ async def test_a_worker_that_is_told_to_stop_takes_no_more(
 
 
 async def test_readiness_follows_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spans: InMemorySpanExporter
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spans: InMemorySpanExporter,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No worker is ready before it polls, nor once its server is gone; a probe always answers."""
+    """No worker is ready, or says that it serves, before it polls, nor once its server is gone.
+
+    A command that is started as soon as a worker says so finds it. A probe always answers.
+    """
+    caplog.set_level("INFO", "mull.worker")
     assert spans is not None
     monkeypatch.setenv("MULL_WEB_UI", "before")
     port = free_port()
@@ -255,11 +262,14 @@ async def test_readiness_follows_the_server(
     assert (get(f"{url}/healthz")[0], get(f"{url}/readyz")[0]) == (200, 503)
     place = Place(free_port(), free_port(), tmp_path / "temporal.db")
     async with temporal(place, tmp_path / "log") as (server, client):
-        watch = asyncio.create_task(health.watch(client, ["mull"]))
+        serves = asyncio.create_task(announce(client, ["mull"], None))
+        watch = asyncio.create_task(health.watch(client, serves))
         await asyncio.sleep(1)
         assert get(f"{url}/readyz")[0] == 503
+        assert "serving" not in caplog.text
         async with worker.build(client, ["mull"], ScriptedModel([]))[0]:
             assert await until(f"{url}/readyz", 200) < 5
+            assert f"serving mull at {place.address}" in caplog.text
             time.sleep(0.2)  # noqa: ASYNC251 - the event loop stands still
             assert get(f"{url}/readyz")[0] == 200
             server.kill()
