@@ -111,7 +111,7 @@ async def test_doctor_counts_the_starts_that_wait_for_a_key(
     async with served(own, ASK.model()):
         await until_waiting(await begin(own, ASK.request))
         lost = [await begin(other, ASKED) for _ in range(3)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             for run in lost:
                 while (await run.describe()).raw_description.pending_workflow_task.attempt < 3:
                     await asyncio.sleep(0.1)
@@ -508,7 +508,7 @@ LOOSE: dict[str, Any] = {"workflow_failure_exception_types": []}
 
 async def until_waiting(run: Handle) -> None:
     """Wait until a run waits for a review."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not (await run.query("progress"))["needs_review"]:
             await asyncio.sleep(0.05)
 

@@ -71,7 +71,7 @@ def test_two_thousand_lines() -> None:
     kept: dict[str, Any] = {"capture_output": True, "text": True}
     # On a busy machine a worker may be silent for longer than by default, and is not lost.
     kept["env"] = {**os.environ, "MULL_HEARTBEAT_SECONDS": "120"}
-    printed = subprocess.run(command, timeout=3 * PATIENCE, check=True, **kept)
+    printed = subprocess.run(command, check=True, **kept)
     found = json.loads(printed.stdout)
     print(found)
 

@@ -213,7 +213,7 @@ MADE_UP = {"id": "x", "event": "failed", "time": NOW, "error_type": "Phishing"}
 async def made_up(client: Client, **fields: Any) -> dict[str, Any]:
     """Build a notice as any client may, of a run that there is: it waits, and failed nowhere."""
     run = await begin(client, ASK.request)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not (await run.query("progress"))["needs_review"]:
             await asyncio.sleep(0.05)
     known = {"workflow_id": run.id, "run_id": run.result_run_id, "workflow_type": "Mull"}

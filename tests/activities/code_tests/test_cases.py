@@ -213,7 +213,12 @@ FORGERIES = {
         "def f(x): return sys._getframe(1).f_locals.get('expected', 5)\n"
     ),
     "forks": (
-        "import os\nchild = os.fork()\ndef f(x): return 2 * x if child else 1\n"
+        "import os\nif child := os.fork(): os.waitpid(child, 0)\n"
+        "def f(x): return 2 * x if child else 1\n"
+    ),
+    "forks what is right": (
+        "import os\nif child := os.fork(): os.waitpid(child, 0)\n"
+        "def f(x): return 1 if child else 2 * x\n"
     ),
     "fails to be shown": (
         "class Wrong(Exception):\n    def __str__(self): raise SystemExit(0)\n"

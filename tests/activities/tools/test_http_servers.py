@@ -13,6 +13,7 @@ from activities.tools import servers
 from activities.tools.servers import RECEIVED_BYTES
 from commands.embedded import free_port
 from tests.activities.tools.test_servers import SERVER, Worker, answered, serving
+from tests.patience import PATIENCE
 
 # One reply in pieces, whole, as text and as JSON, and what is around it.
 MOST_MEMORY = 6 * RECEIVED_BYTES
@@ -39,7 +40,7 @@ async def worker(address: str, tmp_path: Path) -> AsyncIterator[Worker]:
 
 
 async def until(state: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not state():
             await asyncio.sleep(0.05)
 

@@ -37,6 +37,7 @@ from reflection.turn.approval import ToolRule
 from reflection.turn.tools import Tool
 from tests import callers
 from tests.conftest import begin
+from tests.patience import PATIENCE
 from tests.workflows.agents.running import Counting
 from tests.workflows.turn.running import (
     ANSWER,
@@ -224,7 +225,7 @@ async def test_a_permission_is_found_page_by_page(
         found = sorted(noted.calls)
         monkeypatch.setattr("activities.tools.activity.READ_BACK", 0)
         word = await permit(handle, 4)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not (again := (await handle.query("progress"))["questions"]):
                 await asyncio.sleep(0.05)
         await permit(handle, 4, allow=False)
@@ -237,12 +238,19 @@ async def test_a_permission_is_found_page_by_page(
 
 async def waiting(handle: Handle, calls: int = 1) -> Any:
     """Wait until a turn, which may not have begun, asks."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await until(handle, WAITS, calls)
             except Exception:
                 await asyncio.sleep(0.1)
+
+
+async def at_rest(handle: Handle) -> None:
+    """Wait until no worker is at a run: one that is terminated under it may never stop (SDK)."""
+    async with asyncio.timeout(PATIENCE):
+        while (await handle.describe()).raw_description.HasField("pending_workflow_task"):
+            await asyncio.sleep(0.05)
 
 
 async def refused(handle: Handle, word: dict[str, Any]) -> str:
@@ -260,6 +268,7 @@ async def test_a_word_on_one_run_is_none_on_the_next(client: Client) -> None:
         word = {name: seen[name] for name in ("call", "run_id", "digest")} | {"allow": True}
         said = []
         for _ in range(2):
+            await at_rest(client.get_workflow_handle(handle.id))
             await client.start_workflow(
                 "ToolTurnWorkflow",
                 {"message": "How much is it?"},
@@ -310,7 +319,7 @@ async def test_a_tool_that_changed_after_it_was_allowed_is_asked_about_again(
         await until(handle, WAITS)
         changing.changed = True
         word = await permit(handle, 1)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (asked := (await handle.query("progress"))["questions"]) or (
                 asked[0]["digest"] == word["digest"]
             ):
@@ -386,12 +395,12 @@ async def test_a_reset_asks_again(client: Client, after_permit: bool, whose: str
         handle: Handle = begun
         await until(handle, WAITS)
         await permit(handle, 1)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not stuck.calls:
                 await asyncio.sleep(0.05)
         # One more workflow task, in whose history the word is.
         await handle.signal("nonsense")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not await task_after_permit(handle):
                 await asyncio.sleep(0.05)
         again = await reset(client, begun, after_permit=after_permit)
