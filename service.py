@@ -377,14 +377,14 @@ class Health(ThreadingHTTPServer):
             return time.monotonic() - self._seen < STUCK_SECONDS
         return None
 
-    async def watch(self, client: Client, serves: "asyncio.Task[None]") -> None:
-        """Look after the server, every two seconds, for ever; `serves` ends once all is polled."""
+    async def watch(self, client: Client, serves: asyncio.Event) -> None:
+        """Look after the server, every two seconds, for ever; `serves` is set by `announce`."""
         while True:
             self._seen = time.monotonic()
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
                     answers = await client.service_client.check_health()
-                self._reached = answers and serves.done()
+                self._reached = answers and serves.is_set()
             except (RPCError, TimeoutError):
                 self._reached = False
             await asyncio.sleep(PROBE_SECONDS if self._reached else PROBE_SECONDS / 20)
@@ -432,17 +432,18 @@ class MovingRunner(UnsandboxedWorkflowRunner):
         return super().create_instance(det)
 
 
-async def announce(client: Client, queues: Sequence[str], build_id: str | None) -> None:
+async def announce(client: Client, queues: Sequence[str], serves: asyncio.Event) -> None:
     """Say that this worker serves, once the server has it among those that poll each queue."""
     unpolled = list(queues)
     while unpolled:
-        with suppress(RPCError):
-            seen = [(each, await pollers(client, each)) for each in unpolled]
-            unpolled = [each for each, by in seen if client.identity not in dict(by)]
+        with suppress(RPCError, TimeoutError):
+            async with asyncio.timeout(PROBE_SECONDS):
+                if client.identity in dict(await pollers(client, unpolled[-1])):
+                    unpolled.pop()
+                    continue
         await asyncio.sleep(PROBE_SECONDS / 20)
     logger.info("serving %s at %s", ", ".join(queues), address())
-    if build_id is not None:
-        await say_version(client, build_id)
+    serves.set()
 
 
 async def say_version(client: Client, build_id: str) -> None:

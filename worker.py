@@ -85,6 +85,7 @@ from service import (
     deployment,
     parse,
     rebuild_traces,
+    say_version,
     set_up_log,
     set_up_runtime,
     start_metrics,
@@ -381,9 +382,11 @@ async def serve(
         start_metrics(client, workers, version)
         await stack.enter_async_context(running(workers))
         names = [NAMES[queue] for queue in queues]
-        watches.append(asyncio.create_task(announce(client, names, version)))
-        if health is not None:
-            watches.append(asyncio.create_task(health.watch(client, watches[-1])))
+        serves = asyncio.Event()
+        also = [announce(client, names, serves)]
+        also += [] if version is None else [say_version(client, version)]
+        also += [] if health is None else [health.watch(client, serves)]
+        watches += [asyncio.create_task(each) for each in also]
         await stop.wait()
         most = max(GRACE[queue] for queue in queues)
         logger.info("stopping: calls in flight have up to %d s", most)

@@ -8,6 +8,7 @@ import subprocess
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from tests.hangs import (  # noqa: F401 - they are hooks
     pytest_runtest_teardown,
 )
 from tests.patience import PATIENCE, patiently
+from tests.replaying import Replaying
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
@@ -57,9 +59,14 @@ SANDBOX = SandboxedWorkflowRunner(
     )
 )
 STRICT: dict[str, Any] = {
-    "max_cached_workflows": 0,
+    "plugins": [Replaying()],
+    "plugin_shutdown_timeout": timedelta(seconds=PATIENCE),
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }
+
+# Without a cache, what is sent while such a worker is down comes to a run in one task. With two
+# tasks at once, that of another run would throw out one that waits for a local activity.
+ONE_BY_ONE = {**STRICT, "max_cached_workflows": 0, "max_concurrent_workflow_tasks": 1}
 
 # Besides the default one: nobody serves the first, and the others have workers of their own.
 NAMESPACES = (
@@ -95,6 +102,15 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no test read the settings of who runs it, or of the test before it."""
     for name in [name for name in os.environ if name.startswith("MULL_") and name != "MULL_GOLDEN"]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _replayed() -> Iterator[None]:
+    """Fail a test whose runs are not replayed as they ran."""
+    yield
+    said = [repr(error) for error in Replaying.errors]
+    Replaying.errors.clear()
+    assert said == []
 
 
 @pytest.fixture(scope="session")
@@ -166,7 +182,7 @@ def payloads_of(message: Any) -> Iterator[Payload]:
 
 @asynccontextmanager
 async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
-    """Serve every queue with this model, without a workflow cache, so that each task replays."""
+    """Serve every queue with this model."""
     async with AsyncExitStack() as stack:
         for each in worker.build(client, worker.QUEUES, model, **STRICT):
             await stack.enter_async_context(each)

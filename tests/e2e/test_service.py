@@ -262,7 +262,8 @@ async def test_readiness_follows_the_server(
     assert (get(f"{url}/healthz")[0], get(f"{url}/readyz")[0]) == (200, 503)
     place = Place(free_port(), free_port(), tmp_path / "temporal.db")
     async with temporal(place, tmp_path / "log") as (server, client):
-        serves = asyncio.create_task(announce(client, ["mull"], None))
+        serves = asyncio.Event()
+        announced = asyncio.create_task(announce(client, ["mull"], serves))
         watch = asyncio.create_task(health.watch(client, serves))
         await asyncio.sleep(1)
         assert get(f"{url}/readyz")[0] == 503
@@ -274,6 +275,7 @@ async def test_readiness_follows_the_server(
             assert get(f"{url}/readyz")[0] == 200
             server.kill()
             assert await until(f"{url}/readyz", 503) < 6
+        announced.cancel()
         watch.cancel()
     assert os.environ["MULL_WEB_UI"] == "before"
     health.shutdown()

@@ -13,7 +13,7 @@ from activities.language_model.port import LanguageModel, ModelCall, ModelReply,
 from connection import TASK_QUEUE
 from reflection.batch.result import BatchResult
 from reflection.run import Spending
-from tests.conftest import STRICT
+from tests.conftest import ONE_BY_ONE
 from tests.patience import PATIENCE
 from tests.scripted import judgement, reply
 
@@ -53,14 +53,9 @@ class DraftReader:
 
 @asynccontextmanager
 async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
-    """Serve every queue without a workflow cache, one workflow task after the other.
-
-    Without a cache a run that waits for a local activity is thrown out as soon as the task of
-    another one comes, and begins again only when its task times out.
-    """
-    one_by_one = {**STRICT, "max_concurrent_workflow_tasks": 1}
+    """Serve every queue without a workflow cache, one workflow task after the other."""
     async with AsyncExitStack() as stack:
-        for each in worker.build(client, worker.QUEUES, model, **one_by_one):
+        for each in worker.build(client, worker.QUEUES, model, **ONE_BY_ONE):
             await stack.enter_async_context(each)
         yield
 

@@ -25,7 +25,7 @@ from activities.webhook import Notice
 from adapters import webhook_of
 from commands.command import run_page
 from connection import TASK_QUEUE, ConfigurationError
-from tests.conftest import STRICT, begin, failure
+from tests.conftest import ONE_BY_ONE, STRICT, begin, failure
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.workflows.test_reviews import AGENT, ASK, REFLECT, Waiting
@@ -98,14 +98,12 @@ class Receiver:
 async def served(
     client: Client, model: Any, port: int, tools: Noted | None = None
 ) -> AsyncIterator[None]:
-    """Serve with a webhook at this port, without a workflow cache, so that each task replays."""
+    """Serve with a webhook at this port, one workflow task after the other."""
     told = {"MULL_WEBHOOK": f"http://127.0.0.1:{port}/{KEY}", "MULL_WEBHOOK_SECRET": SECRET}
     webhook, called = webhook_of({**os.environ, **told}), tools.tools() if tools else None
-    # Without a cache, a task of another run throws out one that waits for a local activity.
-    strict = {**STRICT, "max_concurrent_workflow_tasks": 1}
     async with AsyncExitStack() as stack:
         for each in worker.build(
-            client, worker.QUEUES, model, called=called, webhook=webhook, **strict
+            client, worker.QUEUES, model, called=called, webhook=webhook, **ONE_BY_ONE
         ):
             await stack.enter_async_context(each)
         yield

@@ -145,7 +145,7 @@ def kind_of(call: ModelCall) -> str:
 
 @asynccontextmanager
 async def served(client: Client, model: Any, *makers: Any, **options: Any) -> AsyncIterator[None]:
-    """Serve agents with this model and these environments, replaying every task."""
+    """Serve agents with this model and these environments."""
     named = [Named(kind.name, kind) for kind in makers or (Counting, HiddenCounting)]
     async with AsyncExitStack() as stack:
         for one in worker.build(

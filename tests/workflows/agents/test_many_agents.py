@@ -68,7 +68,7 @@ async def test_a_hundred_agents_at_once_see_nothing_of_each_other(client: Client
         for number in range(1, AGENTS + 1)
     ]
 
-    async with served(client, model, Counting, max_cached_workflows=200):
+    async with served(client, model, Counting):
         results = await asyncio.gather(*(run(client, request) for request in requests))
         memory = client.get_workflow_handle(memory_id("together"))
         held = await memory.query("memory", result_type=SharedMemory)
@@ -92,7 +92,7 @@ async def test_a_hundred_agents_at_once_lose_no_reflection(client: Client) -> No
         return ReflexionResult.model_validate(await handle.result())
 
     async with (
-        served(client, model, Counting, max_cached_workflows=200),
+        served(client, model, Counting),
         trains(client, training),
     ):
         results = await asyncio.gather(*map(one, range(1, AGENTS + 1)))

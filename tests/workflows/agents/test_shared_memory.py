@@ -96,8 +96,7 @@ async def test_a_memory_goes_on_in_new_histories(
     """However many runs add to it, no history grows long, and nothing is lost or doubled."""
     monkeypatch.setattr("workflows.memory.LONGEST_HISTORY", 40)
     model = ScriptedAgent(["[answer] 5"] * 30, [f"Plan {number}." for number in range(30)])
-    cached = {"max_cached_workflows": 100}
-    async with remembering(client, "long", model, **cached) as memory:
+    async with remembering(client, "long", model) as memory:
         asked = {"memory": "long", "episode_limit": 1, "max_attempts": 5}
         await asyncio.gather(*(run(client, {**asked, "task": f"1{n % 3}"}) for n in range(30)))
         kept = await held(memory)

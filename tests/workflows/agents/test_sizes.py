@@ -126,7 +126,7 @@ async def test_a_run_ends_before_the_server_would_end_it(
     plans = [action(text, step) for _ in range(2) for step in range(steps)]
     model = ScriptedAgent(plans, [text(REFLECTION_BYTES)] * 2)
     request = largest_request(text, examples) | {"step_limit": steps, "plateau_episodes": 0}
-    async with served(client, model, largest_of(text), max_cached_workflows=100):
+    async with served(client, model, largest_of(text)):
         handle = await start(client, request)
         result = ReflexionResult.model_validate(await handle.result())
     found = [event.event_type async for event in handle.fetch_history_events()]

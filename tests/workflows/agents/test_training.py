@@ -1,7 +1,6 @@
 """The training of a reflector on a real server: its phases, what ends it, and what it tells."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,13 +15,8 @@ from reflection.agents.training import RetroformerTrainingRequest
 from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
 from tests.conftest import begin
 from tests.patience import PATIENCE
-from tests.workflows.agents.running import Handle, ScriptedAgent
-from tests.workflows.agents.running import served as served_uncached
+from tests.workflows.agents.running import Handle, ScriptedAgent, served
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
-
-# Kept in no cache, a run and its rollouts throw out each other's local activities, and wait 10 s
-# for them. That replays are the same is shown by the recorded histories.
-served = partial(served_uncached, max_cached_workflows=50)
 
 GOOD, POOR = "Good advice.", "Poor advice."
 

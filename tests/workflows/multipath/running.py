@@ -130,7 +130,7 @@ async def served(
     tester: ScriptedTester | None = None,
     retriever: Retriever | None = None,
 ) -> AsyncIterator[None]:
-    """Serve every queue, without a workflow cache, so that each task replays."""
+    """Serve every queue."""
     workers = worker.build(client, ["mull", "llm"], model, retriever=retriever, **STRICT)
     if tester is not None:
         workers.append(Worker(client, task_queue=TASK_QUEUE, activities=[tester.test_code]))

@@ -131,7 +131,7 @@ async def served(
     native: bool = True,
     effort: bool = False,
 ) -> AsyncIterator[None]:
-    """Serve every queue that a turn needs, without a workflow cache, so that each task replays."""
+    """Serve every queue that a turn needs."""
     called = tools.tools() if isinstance(tools, Noted) else tools or Noted().tools()
     workers = worker.build(
         client,

@@ -30,7 +30,7 @@ from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
 from connection import TASK_QUEUE
 from reflection.turn.session import SessionMessage, SessionRequest
-from tests.conftest import STRICT
+from tests.conftest import ONE_BY_ONE
 from tests.patience import PATIENCE
 from tests.workflows.turn.running import SUMMARY, Handle, Noted, ScriptedTurns
 
@@ -42,14 +42,13 @@ MESSAGES = ("a", "b", "c", "d", "e")
 @asynccontextmanager
 async def served(client: Client, model: ScriptedTurns, **given: Any) -> AsyncIterator[None]:
     """Serve every queue without a workflow cache, one workflow task after the other."""
-    one_by_one = {**STRICT, "max_concurrent_workflow_tasks": 1, **given}
     workers = worker.build(
         client,
         ["mull", "llm", "tools"],
         model,
         called=Noted().tools(),
         abilities=lambda _: Abilities(tools=True, effort=False),
-        **one_by_one,
+        **(ONE_BY_ONE | given),
     )
     async with AsyncExitStack() as stack:
         for each in workers:
