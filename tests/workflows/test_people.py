@@ -68,6 +68,9 @@ async def standing(client: Client, loop: Slow, model: Model) -> AsyncIterator[Ha
     """A run whose slow calls are all that is left to wait for."""
     async with served(client, model):
         handle = await begin(client, loop.request, loop.workflow)
+        # A query before that splits the first workflow task, and a replay then tells its decision's
+        # time by when the local activity in it ended: some milliseconds earlier.
+        await until_asked(model, 1)
         async with asyncio.timeout(PATIENCE):
             while not loop.standing.items() <= (await handle.query("progress")).items():
                 await asyncio.sleep(0.05)
