@@ -5,9 +5,10 @@ here, together: client < attempt < whole.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
@@ -196,9 +197,22 @@ def priority(*, first: bool = True) -> Priority:
 
 
 async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
-    """Run a quick activity in this worker, once; return None where it fails."""
+    """Run a quick activity in this worker, once; return None where it fails.
+
+    A query meanwhile ends the workflow task, and then a replay has the result before the events of
+    the next task, which the run saw first. So it is for where nothing else is waited for.
+    """
+    return await _once(workflow.execute_local_activity, activity, inputs)
+
+
+async def run_once(activity: Callable[..., Any], *inputs: object) -> Any:
+    """Run a quick activity by the run's own task queue, once; return None where it fails."""
+    return await _once(partial(workflow.execute_activity, priority=priority()), activity, inputs)
+
+
+async def _once(execute: Callable[..., Any], activity: Any, inputs: Sequence[object]) -> Any:
     try:
-        return await workflow.execute_local_activity(
+        return await execute(
             activity,
             args=inputs,
             start_to_close_timeout=LOCAL,
@@ -208,7 +222,7 @@ async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
         if is_cancelled_exception(error):
             # It is the run that was cancelled: who clears up after that looks for nothing else.
             raise asyncio.CancelledError from error
-        workflow.logger.warning("a local activity failed: %s", error)
+        workflow.logger.warning("a quick activity failed: %s", error)
         return None
 
 

@@ -38,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
         lost,
         permanent,
         run_locally,
+        run_once,
     )
 
 LISTING = STARTING.total_seconds(), 2
@@ -209,7 +210,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         """
         calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
         asking = calls.with_status("asking")
-        checks = [run_locally(check_arguments, self._task(call, 0)) for call in asking]
+        # People ask and answer meanwhile.
+        check = run_once if workflow.patched("checked by its queue") else run_locally
+        checks = [check(check_arguments, self._task(call, 0)) for call in asking]
         for call, wrong in zip(asking, await asyncio.gather(*checks), strict=True):
             if wrong is not None:
                 calls.finish(call.index, "invalid", wrong)

@@ -418,6 +418,23 @@ async def test_a_reset_asks_again(client: Client, after_permit: bool, whose: str
     assert result.calls[0].status == "ok"
 
 
+async def test_what_a_person_decides_on_is_checked_by_the_queue(client: Client) -> None:
+    """People query and answer meanwhile, and a local activity would have a replay see that later.
+
+    A query ends the workflow task in which one is under way, and its result stands before the
+    events of the next task, which the run saw first.
+    """
+    async with served(client, ScriptedTurns([WRITE, ANSWER]), Noted()):
+        handle = await start(client)
+        await until(handle, WAITS)
+        await permit(handle, 1)
+        await ended(handle)
+        events = (await handle.fetch_history()).events
+
+    called = [event.activity_task_scheduled_event_attributes.activity_type.name for event in events]
+    assert called.count("check_arguments") == 1
+
+
 async def test_a_call_that_may_have_happened_is_shown_so(client: Client) -> None:
     """The same call is asked for again after a time-out: whoever allows it is warned."""
     stuck = Stuck(1)
