@@ -166,6 +166,9 @@ class ScriptedEndpoint:
         self._loop.close()
 
     async def _hang_up(self) -> None:
+        # A connection that was just taken has its writer some turns of the loop later.
+        for _ in range(5):
+            await asyncio.sleep(0)
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
