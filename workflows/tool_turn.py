@@ -211,7 +211,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
         asking = calls.with_status("asking")
         # People ask and answer meanwhile.
-        check = run_once if workflow.patched("checked by its queue") else run_locally
+        check = run_once if asking and workflow.patched("checked by its queue") else run_locally
         checks = [check(check_arguments, self._task(call, 0)) for call in asking]
         for call, wrong in zip(asking, await asyncio.gather(*checks), strict=True):
             if wrong is not None:
