@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import temporalio.workflow
 from hypothesis import settings
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
@@ -117,11 +118,26 @@ def _replayed() -> Iterator[None]:
     assert said == []
 
 
+class Kept(SpanProcessor):
+    """Keeps each span as it ends, and sets no context variable, as `SimpleSpanProcessor` does.
+
+    The garbage collector ends the spans of runs that a worker left, and Python before 3.12 crashes
+    where a variable is set while it collects (https://github.com/python/cpython/issues/148891).
+    """
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep it."""
+        self._exporter.export((span,))
+
+
 @pytest.fixture(scope="session")
 def spans() -> InMemorySpanExporter:
     """Every span of this process, kept in memory."""
     exporter = InMemorySpanExporter()
-    provider = telemetry.set_up(None, [SimpleSpanProcessor(exporter)])
+    provider = telemetry.set_up(None, [Kept(exporter)])
     assert provider
     return exporter
 
