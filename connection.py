@@ -233,7 +233,8 @@ class _MullPayloadConverter(CompositePayloadConverter):
                 raise ValueError(f"this can't be read here: {explain(error)}") from None
             if kind is None:
                 raise
-            encoding = payloads[0].metadata.get("encoding", b"nothing").decode("utf-8", "replace")
+            first = next(iter(payloads), Payload())
+            encoding = first.metadata.get("encoding", b"nothing").decode("utf-8", "replace")
             said = f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain"
             said = explain(error) if isinstance(error, ValueError) else said
             raise ApplicationError(

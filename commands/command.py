@@ -305,6 +305,7 @@ FLAGS = {
     "review_timeout_seconds": "--review-timeout",
     "options": "--set",
     "environment": "--env",
+    "judges": "--judge",
     "environment_seed": "--env-seed",
     "step_timeout_seconds": "--step-timeout",
 }

@@ -59,21 +59,24 @@ async def test_the_web_ui_shows_what_was_asked(cli: Cli, client: Client) -> None
 
 
 async def test_a_list_has_the_question(cli: Cli, client: Client) -> None:
-    """Whoever started the run, and while it goes on; one of bytes has none. The newest is first."""
+    """Whoever started it, and while it goes on; of bytes, or of nothing, none. The newest first."""
     cli("ask", SUM, "--seed", str(SLOW), "--id", "by-command", "--detach")
     asked = {"question": f"{SUM} Really?", "seed": SLOW}
     for run, given in (("by-client", asked), ("of-bytes", b"no request")):
         await client.start_workflow("SelfConsistencyWorkflow", given, id=run, task_queue="mull")
+    await client.start_workflow("ToolTurnWorkflow", id="of-nothing", task_queue="mull")
 
     rows = json.loads(cli("list", "--json").stdout)["runs"]
-    listed_runs = cli("list", "--limit", "3")
+    listed_runs = cli("list", "--limit", "4")
+    looked = [cli(command, "of-nothing").returncode for command in ("watch", "traces")]
     ended = [cli("cancel", run).returncode for run in ("by-command", "by-client")]
 
     found = {row["id"]: row["asked"] for row in rows}
     assert (found["by-command"], found["by-client"]) == (SUM, f"{SUM} Really?")
-    assert found["of-bytes"] is None
+    assert found["of-bytes"] is found["of-nothing"] is None
+    assert looked == [1, 0]
     assert f"\n  {SUM}\n" in listed_runs.stdout
-    assert listed_runs.stderr == "There may be more: --limit lists more than 3.\n"
+    assert listed_runs.stderr == "There may be more: --limit lists more than 4.\n"
     started = [row["started"] for row in rows]
     assert started == sorted(started, reverse=True)
     assert ended == [0, 0]

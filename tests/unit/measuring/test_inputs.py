@@ -103,7 +103,8 @@ def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None
     [
         ("calibrate", (), "name a judge with --judge MODEL"),
         ("calibrate", (*JUDGE, *JUDGE), "the same model is given twice"),
-        ("calibrate", ("--judge", " "), "judges"),
+        ("calibrate", ("--judge", " "), "--judge: "),
+        ("calibrate", ("--judge", "http://evil/x"), "--judge: an address"),
         ("calibrate", (*JUDGE, "--criteria", "taste"), "'taste' is not one of 'general'"),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
