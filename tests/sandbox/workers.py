@@ -52,9 +52,10 @@ ROWS = 2
 
 def keep_locks() -> None:
     """Have another process keep the locks for a moment, as the kernel may when a worker dies."""
+    # Asked for afterwards, the parent of one that came late would be who adopted it, for ever.
+    parent = os.getpid()
     if os.fork():
         return
-    parent = os.getppid()
     for each in list(Path("/proc/self/fd").iterdir()):
         with contextlib.suppress(OSError):
             if "mull-sandbox-" not in str(each.readlink()):
