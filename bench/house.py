@@ -3,13 +3,15 @@
     python -m bench.house             the tables
     python -m bench.house --no-walk   without starting a server, a worker and three runs
 
-A file is run through by a question where a line of a function in it is executed, in the starter or
-in a worker that serves already, outside of imports.
+Lines of code are those that are not blank, a comment or a docstring. A file is run through by a
+question where a line of a function in it is executed, in the starter or in a worker that serves
+already, outside of imports.
 """
 
 import ast
 import asyncio
 import inspect
+import io
 import json
 import logging
 import os
@@ -18,6 +20,7 @@ import signal
 import sys
 import tempfile
 import threading
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +45,55 @@ QUESTIONS: dict[str, list[str]] = {
         "examples/documents",
     ],
 }
+# What belongs to one loop alone, by the beginnings of paths.
+LOOPS = {
+    "ask": ("reflection/sampling/", "activities/sampling.py", "workflows/self_consistency.py"),
+    "reflect": (
+        "reflection/critique/",
+        "activities/critique.py",
+        "workflows/reflect_on_result.py",
+    ),
+    "agent": (
+        "reflection/multipath/",
+        "activities/multipath.py",
+        "workflows/multi_path.py",
+        "workflows/nodes.py",
+    ),
+    "turn": (
+        "reflection/turn/",
+        "activities/turn.py",
+        "activities/tools/",
+        "workflows/tool_turn.py",
+        "workflows/session.py",
+        "commands/turn.py",
+        "commands/sessions.py",
+    ),
+    "reflexion": (
+        "reflection/agents/loop.py",
+        "reflection/agents/memory.py",
+        "reflection/agents/prompts.py",
+        "reflection/agents/re",
+        "reflection/agents/sheet.py",
+        "activities/agents.py",
+        "activities/environments/",
+        "workflows/reflexion.py",
+        "workflows/retroformer.py",
+        "commands/reflexion.py",
+    ),
+    "train": (
+        "reflection/agents/rating.py",
+        "reflection/agents/training",
+        "activities/training/",
+        "workflows/training.py",
+        "commands/retroformer.py",
+    ),
+    "batch": ("reflection/batch/", "workflows/batch.py", "commands/batch.py", "commands/rows.py"),
+}
+
+
+def product() -> list[Path]:
+    """List the files of the product, by their paths from the root."""
+    return [file for file in tracked("*.py") if file.parts[0] not in {"tests", "examples"}]
 
 
 def lines_of(path: Path) -> int:
@@ -49,11 +101,47 @@ def lines_of(path: Path) -> int:
     return len((ROOT / path).read_bytes().splitlines())
 
 
+def code_lines(path: Path) -> int:
+    """Count a file's lines of code."""
+    source = (ROOT / path).read_bytes()
+    told = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(node) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    empty = {
+        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+        tokenize.ENCODING, tokenize.ENDMARKER,
+    }  # fmt: skip
+    code = {
+        line
+        for token in tokenize.tokenize(io.BytesIO(source).readline)
+        if token.type not in empty
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - told)
+
+
+def code_of_loops(files: list[Path]) -> dict[str, int]:
+    """Count the lines of code that belong to one loop alone."""
+    return {
+        name: sum(code_lines(path) for path in files if str(path).startswith(own))
+        for name, own in LOOPS.items()
+    }
+
+
 def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
     """Measure lines, files and folders."""
     lines = {path: lines_of(path) for path in files}
     depths = Counter(len(path.parts) - 1 for path in files if "inside" not in path.parts)
     yield "product: lines", sum(lines.values())
+    yield (
+        "product: lines of code, without bench",
+        sum(code_lines(path) for path in files if path.parts[0] != "bench"),
+    )
+    yield "product: lines of code of one loop alone", code_of_loops(files)
     yield "product: files", len(files)
     yield "product: folders", len({path.parent for path in files})
     yield "product: files by folders above them", dict(sorted(depths.items()))
@@ -207,7 +295,7 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--trace"]:
         trace(arguments[1], arguments[2:])
         return
-    files = [file for file in tracked("*.py") if file.parts[0] not in {"tests", "examples"}]
+    files = product()
     for name, value in (*sizes(files), *names(files)):
         print(f"{name:<60} {value}")
     if "--no-walk" not in arguments:

@@ -1,11 +1,21 @@
-"""The house keeps its measures: what a question runs through, how many files, how deep."""
+"""The house keeps its measures: what a question runs through, a loop's code, long files."""
 
 import asyncio
 from pathlib import Path
 
-from bench.house import walk
-from bench.mutants import tracked
+import pytest
 
+from bench.house import code_lines, code_of_loops, lines_of, product, walk
+
+CODE = {
+    "ask": 2_250,
+    "reflect": 2_570,
+    "agent": 2_860,
+    "turn": 3_080,
+    "reflexion": 3_030,
+    "train": 2_830,
+    "batch": 1_300,
+}
 MOST = {"ask": 30, "reflect": 35, "agent": 45}
 
 
@@ -16,15 +26,29 @@ def test_a_question_runs_through_few_files() -> None:
     assert {name: found[name] for name, most in MOST.items() if found[name] > most} == {}
 
 
-def test_rooms_are_shallow_and_few() -> None:
-    """At most 222 files of product code, one folder below a room; README is two screens.
+def test_loops_are_small() -> None:
+    """What belongs to one loop alone has no more lines of code than this."""
+    found = code_of_loops(product())
 
-    Turns, their tools and sessions are 25 of them, what production asks for is 14, agents with
-    their environments are 22, and the training of their reflections is 21.
-    """
-    files = [file for file in tracked("*.py") if file.parts[0] not in {"tests", "examples"}]
+    assert {name: found[name] for name, most in CODE.items() if found[name] > most} == {}
 
-    assert len(files) <= 222
+
+def test_rooms_are_shallow_and_files_short() -> None:
+    """A file has at most 465 lines, one folder below a room; README is two screens."""
+    files = product()
+
+    assert [str(file) for file in files if lines_of(file) > 465] == []
     # What runs inside the sandbox is apart from the rooms.
     assert [file for file in files if len(file.parts) > 3 and "inside" not in file.parts] == []
     assert len(Path("README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_lines_of_code_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Blank lines, comments and docstrings are none; a text that is used is."""
+    written = (
+        '"""Said."""\n\n# why\nTEXT = """a\nb"""\n\n\ndef f():\n    """Do."""\n    return 1  # so\n'
+    )
+    (tmp_path / "one.py").write_text(written)
+    monkeypatch.setattr("bench.house.ROOT", tmp_path)
+
+    assert code_lines(Path("one.py")) == 4
