@@ -159,7 +159,7 @@ def _temporal_command() -> str | None:
     beside = str(Path(sys.executable).parent)
     if found := shutil.which("temporal", path=beside) or shutil.which("temporal"):
         return found
-    from activities.language_model.toy import cache
+    from activities.language_model.toy_file import cache
 
     return shutil.which(f"temporal-sdk-python-{version('temporalio')}", path=cache())
 
@@ -168,7 +168,7 @@ async def _download_temporal() -> None:
     """Have the SDK download Temporal's development server into the cache, if it can."""
     from temporalio.testing import WorkflowEnvironment
 
-    from activities.language_model.toy import cache
+    from activities.language_model.toy_file import cache
 
     sys.stderr.write("fetching Temporal's development server, as there is no `temporal` command\n")
     cache().mkdir(parents=True, exist_ok=True)
@@ -278,17 +278,17 @@ def _prepare_model(*, toy_wanted: bool) -> None:
     if not toy_wanted and os.environ.get("MULL_MODEL", TOY_MODEL) != TOY_MODEL:
         return
     # Its HTTP client takes a while to import: `--help` should not wait for that.
-    from activities.language_model import toy
+    from activities.language_model import toy, toy_file
 
     if find_spec("xllamacpp") is None:
         fail(f"no model: {ANOTHER_MODEL}, or for a toy model {WITH_TOY}.", Exit.USAGE)
-    if toy.weights() is None:
+    if toy_file.weights() is None:
         shown = sys.stdin.isatty() and sys.stderr.isatty()
         question = f"No model: {ANOTHER_MODEL}.\nFetch a toy model (98 MB) to try Mull with?"
         if not toy_wanted and not (shown and typer.confirm(question, err=True)):
             get = "Or fetch a toy model (98 MB) with `mull dev --toy`."
             fail(f"no model: {ANOTHER_MODEL}.\n{get}", Exit.USAGE)
-        sys.stderr.write(f"fetching the toy model (98 MB) into {toy.cache()}\n")
+        sys.stderr.write(f"fetching the toy model (98 MB) into {toy_file.cache()}\n")
 
         def progress(size: int) -> None:
             if sys.stderr.isatty():

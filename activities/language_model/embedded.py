@@ -94,7 +94,7 @@ class EmbeddedModel:
 def find_model() -> Path:
     """Find the model's file. Raises EmbeddedModelError, which says how to get what is missing."""
     # The toy's HTTP client takes a while to import.
-    from activities.language_model.toy import weights
+    from activities.language_model.toy_file import weights
 
     if importlib.util.find_spec("xllamacpp") is None:
         raise EmbeddedModelError("the toy model needs xllamacpp: pip install 'mull[dev]'")

