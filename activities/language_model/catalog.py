@@ -35,8 +35,19 @@ _OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _OPENAIS = ("openai", "text-completion-openai")
 _HUB = "huggingface.co"
+# What names of tuned reflectors begin with, and the variable that says where they are served.
+REFLECTOR, REFLECTORS = "reflector/", "MULL_REFLECTORS"
 # LiteLLM calls these by OpenAI's address and key where it knows no other; some are Azure's.
 _LIKE_OPENAI = frozenset({*openai_compatible_providers, "custom_openai", "openai", "scaleway"})
+
+
+def reflector(name: str) -> Endpoint | None:
+    """Tell where a model named `reflector/…` is served; None for any other name."""
+    if not name.startswith(REFLECTOR):
+        return None
+    address = os.environ.get(REFLECTORS) or "http://127.0.0.1:8091/v1"
+    key = os.environ.get(f"{REFLECTORS}_KEY") or "none"
+    return Endpoint(name.removeprefix(REFLECTOR), address, key, free=True)
 
 
 @dataclass(frozen=True)

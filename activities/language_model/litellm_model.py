@@ -23,6 +23,7 @@ from activities.language_model.catalog import (
     lists,
     output_limit,
     planned,
+    reflector,
     takes_schemas,
     thinking_budget,
 )
@@ -186,7 +187,7 @@ class LiteLLMModel:
         if "://" in name:
             raise PermanentModelError(f"{name!r}: {NO_ADDRESS}", "BadRequestError", 400)
         try:
-            if endpoint := self._endpoints.get(name):
+            if endpoint := self._endpoints.get(name) or reflector(name):
                 route = Route(name, f"openai/{endpoint.model}", "openai", endpoint)
             else:
                 route = Route(name, name, litellm.get_llm_provider(name)[1], None)

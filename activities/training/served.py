@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +19,7 @@ from activities.training.port import Scores, ScoreTask
 
 PROGRAM = "activities.training.serving"
 AGAIN_SECONDS = 1.0
+GPUS = Path("/dev/nvidia[0-9]*")
 
 logger = logging.getLogger("mull.worker")
 
@@ -41,6 +42,8 @@ class Served:
         found = self._socket.getsockname()[1]
         self.address = f"http://[{host}]:{found}" if ":" in host else f"http://{host}:{found}"
         self._root, self._bases = root, bases
+        self._may_run = asyncio.Event()
+        self._may_run.set()
 
     async def __aenter__(self) -> Self:
         self._keeping = asyncio.create_task(self._keep())
@@ -51,6 +54,21 @@ class Served:
         with contextlib.suppress(asyncio.CancelledError):
             await self._keeping
         self._socket.close()
+
+    @contextlib.asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Hold no model on a GPU while the block runs; what is asked meanwhile waits."""
+        if not any(GPUS.parent.glob(GPUS.name)):
+            yield
+            return
+        self._may_run.clear()
+        try:
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+            yield
+        finally:
+            self._may_run.set()
 
     async def score(self, task: ScoreTask) -> Scores:
         """Score reflections. Raises ApplicationError, for good where the model can't be used."""
@@ -71,12 +89,14 @@ class Served:
         raise ApplicationError(told["message"], type=told["code"], non_retryable=permanent)
 
     async def _keep(self) -> None:
-        while True:
+        while await self._may_run.wait():
             try:
                 code = await self._run()
             except OSError as error:
                 logger.warning("what serves models could not begin: %s", error.strerror)
             else:
+                if not self._may_run.is_set():
+                    continue
                 logger.warning("what serves models ended with exit code %d, and begins again", code)
             await asyncio.sleep(AGAIN_SECONDS)
 
@@ -92,6 +112,8 @@ class Served:
             # Ctrl-C is the worker's.
             start_new_session=True,
         )
+        if not self._may_run.is_set():
+            process.kill()
         try:
             return await process.wait()
         finally:

@@ -1,8 +1,9 @@
 """The program of a process that serves tuned reflectors by OpenAI's interface, and scores.
 
 A model is named by its folder in MULL_ARTIFACTS, a run's tuned reflector also by the run's id, and
-a base model as this program's arguments name it, which may be a Hugging Face name. One text is
-written at a time; with a seed it is the same whatever was written before.
+a base model as this program's arguments name it, which may be a Hugging Face name. Texts that wait
+for the same model are written together; with a seed one is the same whatever was written before (in
+float32 also whatever is written beside it).
 
 The first argument is the number of the listening socket; the process ends with its standard input.
 """
@@ -16,83 +17,60 @@ import socket
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote
 
-import torch
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from activities.checks import read_apart
-from activities.training.artifacts import run_folder
+from activities.training.artifacts import ADAPTER, run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
 from activities.training.stage import end_with_input
 from activities.training.weights import (
+    MOST_ROWS,
     WeightsError,
+    base_of,
     load_policy,
     load_reward_model,
     load_tokenizer,
-    longest,
     score,
-    token_ids,
 )
+from activities.training.writing import Asked, Chat, RefusedError, write
 from reflection.request import explain
 
 MOST_KEPT = 3
+CONFIGS = ADAPTER, "config.json"
 MOST_BYTES = 4 << 20
+MOST_WAITING = 1_000
 REFLECTOR = "reflector"
 Loaded = tuple[PreTrainedTokenizerBase, PreTrainedModel]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class RefusedError(Exception):
-    """A request that can't be served, with the HTTP status and OpenAI's code that say why."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-
-class Message(BaseModel):
-    """A message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class Chat(BaseModel):
-    """What is served of OpenAI's request. Any other field is refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    model: str
-    messages: list[Message] = Field(min_length=1)
-    temperature: float = Field(1.0, ge=0, le=2)
-    top_p: float = Field(1.0, gt=0, le=1)
-    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
-    n: Literal[1] | None = None
-    stream: Literal[False] | None = None
 
 
 class Models:
     """The models under a folder, and those named `bases`; the last few that were used are kept."""
 
     def __init__(self, root: Path, bases: Sequence[str]) -> None:
-        self._root, self._bases = root.resolve(), frozenset(bases)
+        self._root = root.resolve()
+        self._bases = frozenset(bases)
         self._kept: OrderedDict[object, Loaded] = OrderedDict()
 
     def names(self) -> list[str]:
         """List the models that write."""
-        found = [*self._root.glob("*/config.json"), *self._root.glob("*/*/config.json")]
+        found = [
+            path
+            for name in CONFIGS
+            for depth in ("*", "*/*")
+            for path in self._root.glob(f"{depth}/{name}")
+        ]
         inside = [path for path in found if path.resolve().is_relative_to(self._root)]
         folders = [path.parent.relative_to(self._root) for path in inside if not _scores(path)]
         runs = [unquote(folder.parent.name) for folder in folders if folder.name == REFLECTOR]
@@ -101,12 +79,12 @@ class Models:
     def load(self, name: str, kind: Callable[[Path | str], PreTrainedModel]) -> Loaded:
         """Load a model. Raises RefusedError where there is none of this name, and WeightsError."""
         place = self._place(name)
-        config = Path(place) / "config.json"
+        config = _config(Path(place))
         # A run that begins anew may put another model in the same folder.
-        made = config.stat().st_mtime_ns if config.is_file() else 0
+        made = config.stat().st_mtime_ns if config else 0
         key = kind, place, made
         if key not in self._kept:
-            if kind is load_policy and made and _scores(config):
+            if kind is load_policy and config and _scores(config):
                 raise RefusedError(404, "model_not_found", f"{name} is a reward model.")
             while len(self._kept) >= MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -115,22 +93,49 @@ class Models:
         return self._kept[key]
 
     def _place(self, name: str) -> Path | str:
-        # A name that can't be a path's is no folder's.
-        with contextlib.suppress(OSError, ValueError):
-            for folder in (self._root / name, run_folder(self._root, name) / REFLECTOR):
-                inside = folder.resolve()
-                if inside.is_relative_to(self._root) and (inside / "config.json").is_file():
-                    return inside
+        if folder := self._folder(name):
+            self._expect_base(name, folder)
+            return folder
         if name in self._bases:
             return name
         raise RefusedError(404, "model_not_found", f"There is no model {name} in {VARIABLE}.")
+
+    def _folder(self, name: str) -> Path | None:
+        # Not every name is a valid path.
+        with contextlib.suppress(OSError, ValueError):
+            for folder in (self._root / name, run_folder(self._root, name) / REFLECTOR):
+                inside = folder.resolve()
+                if inside.is_relative_to(self._root) and _config(inside):
+                    return inside
+        return None
+
+    def _expect_base(self, name: str, folder: Path) -> None:
+        """Refuse an adapter of anything but a whole model in the folder, or one of the bases."""
+        base = base_of(folder)
+        # A folder may be named by another path than that by which it was found.
+        known = {str(Path(one).resolve()) for one in self._bases if Path(one).exists()}
+        if base is None or base in self._bases | known:
+            return
+        place = Path(base)
+        inside = place.is_absolute() and place.is_relative_to(self._root)
+        if not inside or (place / ADAPTER).exists():
+            said = f"The base model of {name} is not in {VARIABLE}: name it with --base."
+            raise RefusedError(404, "model_not_found", said)
+
+
+def _config(folder: Path) -> Path | None:
+    """Find the file that describes an adapter, or else a whole model."""
+    return next((path for name in CONFIGS if (path := folder / name).is_file()), None)
 
 
 def _scores(config: Path) -> bool:
     """Tell by its configuration if a model scores, and does not write."""
     try:
-        kinds = json.loads(config.read_text()).get("architectures")
-        return any("Classification" in kind for kind in kinds or ())
+        told = json.loads(config.read_text())
+        kinds = told.get("architectures")
+        return told.get("task_type") == "SEQ_CLS" or any(
+            "Classification" in kind for kind in kinds or ()
+        )
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return False
 
@@ -157,7 +162,7 @@ class Server:
     """Answers requests; one thread has all models, and does one thing at a time."""
 
     def __init__(self, models: Models) -> None:
-        self._models = models
+        self._models, self._waiting = models, deque[Asked]()
         self._thread = ThreadPoolExecutor(1)
 
     def application(self) -> web.Application:
@@ -179,14 +184,21 @@ class Server:
     async def complete(self, request: web.Request) -> web.Response:
         """Write a chat completion."""
         chat = Chat.model_validate_json(await request.read())
-        left, messages = threading.Event(), [message.model_dump() for message in chat.messages]
+        messages = [message.model_dump() for message in chat.messages]
+        tokenizer, _ = await self._run(self._models.load, chat.model, load_policy)
+        text = await formatted(chat.model, tokenizer, messages)
+        asked = Asked(chat, text)
+        if len(self._waiting) >= MOST_WAITING:
+            said = f"{MOST_WAITING} texts wait already: ask again later."
+            raise RefusedError(429, "too_many_requests", said)
+        self._waiting.append(asked)
         try:
-            tokenizer, _ = await self._run(self._models.load, chat.model, load_policy)
-            text = await formatted(chat.model, tokenizer, messages)
-            made = await self._run(self._write, chat, text, left)
+            # It may be written with those that came before it.
+            self._thread.submit(self._write_waiting)
+            made = await asyncio.wrap_future(asked.made)
         finally:
             # Whoever asked may have gone: nobody else should wait for that.
-            left.set()
+            asked.left.set()
         told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time())}
         return web.json_response({"object": "chat.completion"} | told | made)
 
@@ -206,42 +218,29 @@ class Server:
         pairs = [(task.prompt, reflection) for reflection in task.reflections]
         return Scores(scores=tuple(score(model, tokenizer, pairs, lambda *_: text)))
 
-    def _write(self, chat: Chat, text: str, left: threading.Event) -> dict[str, Any]:
-        tokenizer, model = self._models.load(chat.model, load_policy)
-        ids = torch.tensor([token_ids(tokenizer, text)], dtype=torch.long, device=model.device)
-        asked, room = ids.shape[1], longest(model) - ids.shape[1]
-        if room < 1 or not asked:
-            said = f"The messages have {asked} tokens; {chat.model} reads {longest(model)}."
-            raise RefusedError(400, "context_length_exceeded", said)
-
-        def stopping(rows: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-            return torch.tensor([left.is_set()], device=rows.device)
-
-        # The tokens that end a text: the tokenizer's, and those that the model's folder names.
-        named = model.generation_config.eos_token_id
-        ends = {tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}
-        torch.manual_seed(secrets.randbits(32) if chat.seed is None else chat.seed)
-        # What is sampled from is what the model says, as in training: not its 50 likeliest tokens.
-        sampling = {"temperature": chat.temperature, "top_p": chat.top_p, "top_k": 0}
-        with torch.inference_mode():
-            row = model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=min(chat.max_completion_tokens or chat.max_tokens or room, room),
-                eos_token_id=[*ends],
-                pad_token_id=tokenizer.pad_token_id,
-                stopping_criteria=[stopping],
-                **({"do_sample": True} | sampling if chat.temperature else {"do_sample": False}),
-            )[0, asked:]
-        content = str(tokenizer.decode(row, skip_special_tokens=True))
-        finish = {
-            "index": 0,
-            "message": {"role": "assistant", "content": content},
-            "finish_reason": "stop" if int(row[-1]) in ends else "length",
-        }
-        count = {"prompt_tokens": asked, "completion_tokens": len(row)}
-        usage = count | {"total_tokens": sum(count.values())}
-        return {"model": chat.model, "choices": [finish], "usage": usage}
+    def _write_waiting(self) -> None:
+        """Write what waits for the model that the first one asked for, unless it is written."""
+        together, choices = list[Asked](), 0
+        for asked in [*self._waiting]:
+            first = together[0] if together else asked
+            more = asked.chat.n or 1
+            if asked.chat.model == first.chat.model and choices + more <= MOST_ROWS:
+                choices += more
+                self._waiting.remove(asked)
+                if asked.made.set_running_or_notify_cancel():
+                    together.append(asked)
+        if not together:
+            return
+        try:
+            model = self._models.load(together[0].chat.model, load_policy)
+            replies: Sequence[dict[str, Any] | Exception] = write(*model, together)
+        except Exception as error:  # each of them hears of it
+            replies = [error] * len(together)
+        for asked, reply in zip(together, replies, strict=True):
+            if isinstance(reply, Exception):
+                asked.made.set_exception(reply)
+            else:
+                asked.made.set_result(reply)
 
 
 @web.middleware

@@ -1,21 +1,30 @@
+import asyncio
 import json
 import os
 import shutil
+import signal
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+import torch
+from peft import get_peft_model
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from activities.language_model.litellm_model import LiteLLMModel
 from activities.language_model.port import ModelCall, ModelReply, PermanentModelError
+from activities.training.job import RECIPES, lora
 from activities.training.served import Served
-from activities.training.serving import Chat, Models, RefusedError, Server
-from activities.training.weights import load_policy
+from activities.training.serving import Models, Server
+from activities.training.weights import load_policy, load_tokenizer, save_adapter
+from activities.training.writing import Asked, Chat, RefusedError, write
 from tests.patience import PATIENCE
 from tests.training.serving import artifacts, hostile, serving
 
@@ -213,12 +222,12 @@ def test_a_model_s_odd_settings(base: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"n": 2}, "n: "),
+        ({"n": 17}, "n: "),
         ({"temperature": 3}, "temperature: "),
         ({"seed": 2**70}, "seed: "),
         ({"messages": []}, "messages: "),
         ({"tools": [{}]}, "tools: no such field"),
-        ({"stop": ["a"]}, "stop: no such field"),
+        ({"stop": ["a"] * 5}, "stop"),
         ({"stream": True}, "stream: "),
         ({"presence_penalty": 1}, "presence_penalty: no such field"),
         ({"messages": [{"role": "user", "content": "x " * 3_000}]}, "tokens; base reads 2048"),
@@ -232,15 +241,187 @@ def test_bad_requests(served: Served, given: dict[str, Any], said: str) -> None:
     assert said in found["message"]
 
 
-def test_nobody_waits(root: Path) -> None:
-    """A reply that nobody waits for any more ends after its next token."""
-    left = Event()
-    left.set()
+def test_several_choices(served: Served) -> None:
+    """Each has its own chance, the first that of one alone; the tokens of all are counted."""
+    alone, several = asked(served, seed=5), asked(served, seed=5, n=8)
+
+    texts = [choice["message"]["content"] for choice in several["choices"]]
+    assert [choice["index"] for choice in several["choices"]] == [*range(8)]
+    assert texts[0] == text(alone)
+    assert len(set(texts)) > 1
+    assert several["usage"]["completion_tokens"] > alone["usage"]["completion_tokens"]
+
+
+@pytest.mark.parametrize("stop", ["e", ["nowhere", "e"]])
+def test_a_stop(served: Served, stop: object) -> None:
+    """A text ends before it, and says that it came to its end."""
+    whole, cut = asked(served, seed=1), asked(served, seed=1, stop=stop)
+
+    assert text(cut) == text(whole)[: text(whole).index("e")]
+    assert cut["choices"][0]["finish_reason"] == "stop"
+    assert cut["usage"]["completion_tokens"] < whole["usage"]["completion_tokens"]
+
+
+def test_what_waits_is_written_together(base: Path) -> None:
+    """Each text is that of its request alone, whatever is beside it and however long that is."""
+    tokenizer, model = load_tokenizer(base), load_policy(base)
+    requests: list[dict[str, Any]] = [
+        {"seed": 1},
+        {"seed": 2, "temperature": 0},
+        {"seed": 3, "max_tokens": 2},
+        {"seed": 4, "top_p": 0.3, "temperature": 1.5},
+    ]
+
+    def waiting(number: int) -> Asked:
+        told = {"model": "base", "messages": [{"role": "user", "content": "a"}]}
+        chat = Chat.model_validate(told | requests[number])
+        return Asked(chat, f"{'Open it. ' * number}{PROMPT}\n")
+
+    together = write(tokenizer, model, [waiting(number) for number in range(4)])
+    alone = [write(tokenizer, model, [waiting(number)])[0] for number in range(4)]
+
+    assert together == alone
+    assert all(isinstance(reply, dict) for reply in alone)
+
+
+def test_a_sample_is_what_the_model_says(base: Path) -> None:
+    """Of many texts of one token each has the share that the model gives it."""
+    tokenizer, model = load_tokenizer(base), load_policy(base)
+    told = {"model": "base", "messages": [{"role": "user", "content": "a"}], "n": 16}
+    found = Counter[str]()
+    for seed in range(25):
+        chat = Chat.model_validate(told | {"max_tokens": 1, "seed": 100 * seed})
+        [reply] = write(tokenizer, model, [Asked(chat, f"{PROMPT}\n")])
+        assert isinstance(reply, dict)
+        found.update(choice["message"]["content"] for choice in reply["choices"])
+    ids = torch.tensor([tokenizer(f"{PROMPT}\n", add_special_tokens=False)["input_ids"]])
+    with torch.inference_mode():
+        likely = model(ids).logits[0, -1].softmax(-1)
+
+    for word, count in found.most_common(4):
+        share = float(likely[tokenizer(word, add_special_tokens=False)["input_ids"][0]])
+        assert count / 400 == pytest.approx(share, abs=4 * (share * (1 - share) / 400) ** 0.5)
+
+
+def test_who_waits_is_served_together(root: Path) -> None:
+    """Requests for one model are written at once, those for others in their turn."""
+    sizes = list[int]()
+
+    def note(_: Any, __: Any, together: list[Asked]) -> list[dict[str, Any]]:
+        sizes.append(len(together))
+        return [{}] * len(together)
+
+    server = Server(Models(root, ()))
+    for model in ("base", "train-1", "base", "base"):
+        chat = Chat.model_validate({"model": model, "messages": [{"role": "user", "content": "a"}]})
+        server._waiting.append(Asked(chat, "a"))
+    waiting = [*server._waiting]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("activities.training.serving.write", note)
+        for _ in waiting:
+            server._write_waiting()
+
+    assert sizes == [3, 1]
+    assert [asked.made.result() for asked in waiting] == [{}] * 4
+
+
+def test_as_many_as_fit_are_written_together(root: Path) -> None:
+    """Requests for other models take no room of theirs; too many at once are refused."""
+    sizes = list[int]()
+
+    def note(_: Any, __: Any, together: list[Asked]) -> list[dict[str, Any]]:
+        sizes.append(len(together))
+        return [{}] * len(together)
+
+    server = Server(Models(root, ()))
+    for model in ("base", "train-1") * 30:
+        chat = Chat.model_validate({"model": model, "messages": [{"role": "user", "content": "a"}]})
+        server._waiting.append(Asked(chat, "a"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("activities.training.serving.write", note)
+        for _ in range(3):
+            server._write_waiting()
+
+    assert sizes == [30, 30]
+
+
+async def test_a_flood_is_refused(root: Path) -> None:
+    """Where a thousand texts wait, the next one may be asked for again later."""
+    chat = {"model": "base", "messages": [{"role": "user", "content": "a"}]}
+    server = Server(Models(root, ()))
+    server._waiting.extend([Asked(Chat.model_validate(chat), "a")] * 1_000)
+    request = SimpleNamespace(read=AsyncMock(return_value=json.dumps(chat)))
+
+    with pytest.raises(RefusedError, match="1000 texts wait already") as refused:
+        await server.complete(request)  # type: ignore[arg-type]
+
+    assert refused.value.status == 429
+
+
+def test_settings_of_a_model_change_no_sample(base: Path) -> None:
+    """What its folder names for other programs is left alone."""
+    tokenizer, model = load_tokenizer(base), load_policy(base)
+    chat = {"model": "base", "messages": [{"role": "user", "content": "a"}], "seed": 1}
+    asked = [Asked(Chat.model_validate(chat), f"{PROMPT}\n") for _ in range(2)]
+
+    plain = write(tokenizer, model, asked[:1])
+    model.generation_config.update(repetition_penalty=5.0, num_beams=2)
+
+    assert write(tokenizer, model, asked[1:]) == plain
+
+
+def test_a_table_of_positions_has_an_end(base: Path) -> None:
+    """A short text goes on where that of a longer prompt beside it had to stop."""
+    config = GPT2Config(n_positions=64, n_embd=8, n_layer=1, n_head=1, vocab_size=512)
+    tokenizer, model = load_tokenizer(base), GPT2LMHeadModel(config).eval()
+
+    def waiting(words: int) -> Asked:
+        told = {"model": "base", "messages": [{"role": "user", "content": "a"}], "seed": 1}
+        return Asked(Chat.model_validate(told), tokenizer.decode([7] * words))
+
+    together = write(tokenizer, model, [waiting(60), waiting(5)])
+
+    assert together == [write(tokenizer, model, [waiting(words)])[0] for words in (60, 5)]
+    assert all(isinstance(reply, dict) for reply in together)
+
+
+@pytest.mark.parametrize("named", ["outside", "other", "sshleifer/tiny-gpt2", "adapter"])
+def test_an_adapter_has_its_base_in_the_folder(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """A base elsewhere, below the current folder, on the hub or of an adapter is not loaded."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    shutil.copytree(base, outside)
+    shutil.copytree(base, tmp_path / "here" / "other")
+    monkeypatch.chdir(tmp_path / "here")
+
+    def adapter(name: str, of: str) -> Path:
+        model = get_peft_model(load_policy(base), lora("CAUSAL_LM", RECIPES[1e7]["dpo"]))
+        save_adapter(model, load_tokenizer(base), root / name, of)
+        return root / name
+
+    adapter("adapter", str(outside))
+    adapter("tuned", {"outside": str(outside), "adapter": str(root / "adapter")}.get(named, named))
+
+    with pytest.raises(RefusedError, match="base model of tuned is not in MULL_ARTIFACTS: name it"):
+        Models(root, ()).load("tuned", load_policy)
+    if named == "outside":
+        (tmp_path / "link").symlink_to(outside)
+        assert Models(root, [str(tmp_path / "link")]).load("tuned", load_policy)
+
+
+def test_nobody_waits(base: Path) -> None:
+    """A reply that nobody waits for any more ends after its next token; others go on."""
     chat = Chat.model_validate({"model": "base", "messages": [{"role": "user", "content": "a"}]})
+    gone, other = Asked(chat, f"{PROMPT}\n"), Asked(chat, f"{PROMPT}\n")
+    gone.left.set()
 
-    reply = Server(Models(root, ()))._write(chat, "a", left)
+    left, whole = write(load_tokenizer(base), load_policy(base), [gone, other])
 
-    assert reply["usage"]["completion_tokens"] == 1
+    assert isinstance(left, dict)
+    assert isinstance(whole, dict)
+    assert left["usage"]["completion_tokens"] == 1
+    assert whole["usage"]["completion_tokens"] > 1
 
 
 def test_models_kept(base: Path, tmp_path: Path) -> None:
@@ -258,3 +439,67 @@ def test_models_kept(base: Path, tmp_path: Path) -> None:
     assert models.load("a", load_policy)[1] is not loaded["a"]
     with pytest.raises(RefusedError):
         models.load("e", load_policy)
+
+
+async def test_on_a_gpu_nothing_is_held_beside_a_training(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that has models ends meanwhile, and what is asked is answered afterwards."""
+    (tmp_path / "gpu0").touch()
+    monkeypatch.setattr("activities.training.served.GPUS", tmp_path / "gpu[0-9]")
+    shutil.copytree(base, tmp_path / "base")
+
+    async def ask(own: Served) -> dict[str, Any]:
+        return await asyncio.to_thread(asked, own, "base", seed=1)
+
+    async with Served(tmp_path) as own:
+        first = await ask(own)
+        async with own.aside():
+            assert own._process is not None
+            ended = own._process.returncode
+            waiting = asyncio.create_task(ask(own))
+            await asyncio.sleep(0.5)
+            early = waiting.done()
+        again = await waiting
+
+    assert (ended, early) == (-signal.SIGKILL, False)
+    assert text(again) == text(first)
+
+
+async def test_what_is_just_starting_is_held_back_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that begins as a training does ends at once, and another begins after it."""
+    (tmp_path / "gpu0").touch()
+    monkeypatch.setattr("activities.training.served.GPUS", tmp_path / "gpu[0-9]")
+
+    async with asyncio.timeout(PATIENCE), Served(tmp_path) as own:
+        await asyncio.sleep(0)
+        async with own.aside():
+            while own._process is None:
+                await asyncio.sleep(0.01)
+            first = own._process
+            assert await first.wait() == -signal.SIGKILL
+        while own._process is first:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_tuned_reflector_has_an_address_of_its_own(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So another server can have the base; a call of either costs what it costs there."""
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("MULL_REFLECTORS", f"{served.address}/v1")
+    call = ModelCall(
+        model="reflector/train-1",
+        prompt=PROMPT,
+        temperature=0.9,
+        seed=1,
+        max_output_tokens=40,
+        timeout_seconds=60.0,
+    )
+
+    reply = await LiteLLMModel(None).complete(call)
+
+    assert reply.text == (await called(served, "train-1", 1)).text
+    assert reply.spending.cost_usd == 0
