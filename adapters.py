@@ -248,7 +248,8 @@ async def trained(
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None
-    trains, scores = TrainingActivities(root, client), ScoringActivities(served.score)
+    trains = TrainingActivities(root, client, aside=served.aside)
+    scores = ScoringActivities(served.score)
     async with served:
         logger.info("tuned reflectors are served at %s/v1", served.address)
         yield [
@@ -256,6 +257,8 @@ async def trained(
             trains.train_stage,
             trains.keep_pair,
             trains.assemble_buffer,
+            trains.keep_result,
+            trains.shuffle_labels,
             scores.score_reflections,
         ]
 

@@ -89,7 +89,8 @@ for name, (place, said) in COMMANDS.items():
     except KeyboardInterrupt:
         sys.exit(130)
     command = getattr(module, "list_" if name == "list" else name)
-    app.command(name, help=f"{said}\n\n{module.HELP[name]}")(command)
+    kind = module.WithMerge if name == "train" else None
+    app.command(name, cls=kind, help=f"{said}\n\n{module.HELP[name]}")(command)
 
 
 def main() -> int:

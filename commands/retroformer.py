@@ -1,18 +1,27 @@
 """`retroformer`: an agent with trained reflections; `train`: what trains them."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from activities.training.activity import variables
+from activities.training.port import VARIABLE, StageTask
 from commands import start
-from commands.command import Exit, fail
+from commands.command import Exit, checked, fail
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
 from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, RequireCases, names_in
+from reflection.agents.request import Tuning
 from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import RetroformerTrainingRequest
+from reflection.agents.training import RetroformerTrainingRequest, held_out
 
 HELP = {
     "retroformer": """
@@ -22,11 +31,11 @@ model scores them, and the best is kept. `mull train` makes that model, and tune
 Example:
 
     mull retroformer --env code --tasks tasks.jsonl --task t1 \\
-        --reflector hosted_vllm/first --reward-model first/reward_model
+        --reflector reflector/first --reward-model first/reward_model
 
 The reward model is a folder in MULL_ARTIFACTS of a worker that serves the queue mull-train. The
-same worker serves tuned reflectors by OpenAI's interface; workers that call models need
-HOSTED_VLLM_API_BASE=http://127.0.0.1:8091/v1 to reach them.
+same worker serves tuned reflectors by OpenAI's interface: workers that call models find them at
+http://127.0.0.1:8091/v1, or where MULL_REFLECTORS says.
 
 Exit codes: as reflexion's.
 """,
@@ -39,13 +48,14 @@ Example:
 
     mull train --env code --tasks tasks.jsonl --id first \\
         --method kto --base-model base \\
-        --reflector hosted_vllm/base --tuned hosted_vllm/RUN
+        --reflector reflector/base --tuned reflector/RUN
 
 --reflector is the model as it is called while reflections are collected, and --base-model its
-weights: a folder in MULL_ARTIFACTS, or a Hugging Face name. With --tuned all tasks are tried again
-with the tuned reflector, to measure what was gained; RUN stands for the id of this run.
+weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy. With --tuned the tasks held out
+are tried again with the tuned reflector, to measure what was gained; RUN is the id of this run.
 
-The tuned reflector's folder goes to standard output, everything else to standard error.
+The tuned reflector's folder goes to standard output, everything else to standard error. It holds an
+adapter of the base model. `mull train merge first FOLDER` writes the whole model, in float32.
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn from, cut
 short, or a gain that may be chance (--accept-any makes these 0), 5 cancelled, 130 detached (the run
@@ -54,6 +64,8 @@ goes on).
 }
 
 TRAINING, RUN = "Training", "RUN"
+# Tokens of a row where no option bounds them.
+SUPPOSED_TOKENS = 1_000
 _task = partial(typer.Option, rich_help_panel=TASK)
 
 
@@ -82,12 +94,12 @@ def retroformer(
         TASK: PLACE,
         MODELS: PROMPTS,
         "Rollouts": (
-            "reflector", "model", "rollouts", "concurrency", "step_limit", "temperature",
-            "reflector_temperature", "max_output_tokens", "keep_script_verdicts",
+            "reflector", "model", "held_out", "control", "rollouts", "concurrency", "step_limit",
+            "temperature", "reflector_temperature", "max_output_tokens", "keep_script_verdicts",
         ),
         TRAINING: (
             "method", "base_model", "tuned", "pairing", "seed", "epochs", "learning_rate",
-            "batch_size", "max_length",
+            "lora_rank", "lora_alpha", "batch_size", "rows_at_once", "beta", "max_length",
         ),
         start.BOUNDS: (
             *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds",
@@ -99,6 +111,9 @@ def train(
     tasks: Annotated[
         str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")
     ],
+    estimate: Annotated[
+        bool, typer.Option(help="Only say what memory and how many calls it takes at most.")
+    ] = False,
     *,
     new: New,
     wanted: Wanted,
@@ -117,4 +132,58 @@ def train(
         "task_file": place_of("file", tasks) if read else None,
         "tuned": tuned and tuned.replace(RUN, new.workflow_id or ""),
     }
-    start.begin(RetroformerTrainingRequest, fields, new, wanted)
+    if estimate:
+        _estimate(checked(RetroformerTrainingRequest, fields))
+    else:
+        start.begin(RetroformerTrainingRequest, fields, new, wanted)
+
+
+def merge(
+    run: Annotated[str, typer.Argument(help="The id of a training, or an adapter's folder.")],
+    folder: Annotated[Path, typer.Argument(help="The new folder of the whole model.")],
+) -> None:
+    """Write a tuned reflector as a whole model, where MULL_ARTIFACTS is."""
+    _program("merge", run, str(folder.absolute()))
+
+
+class WithMerge(TyperCommand):
+    """`mull train`, and `mull train merge`, which takes nothing of its options."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
+        """Read the words after `mull train`."""
+        if args[:1] != ["merge"]:
+            return super().make_context(info_name, args, parent, **more)
+        app = typer.Typer(add_completion=False)
+        app.command()(merge)
+        other = typer.main.get_command(app)
+        return other.make_context(f"{info_name} merge", args[1:], parent, **more)
+
+
+def _program(name: str, *arguments: str, given: str = "") -> None:
+    """Run a program of the extra `train` on this machine; what it prints is the command's."""
+    if find_spec("torch") is None or VARIABLE not in os.environ:
+        said = f"`merge` and `--estimate` need the extra `train` and {VARIABLE}"
+        fail(f"{said}: run them where the worker runs that trains.", Exit.USAGE)
+    program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
+    known = variables(os.environ, Path(os.environ[VARIABLE]))
+    done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _estimate(request: RetroformerTrainingRequest) -> None:
+    """Say what a training takes, at most; on a failure two reflections have an episode each."""
+    each = request.rollouts * (3 * request.step_limit + 2)
+    typer.echo(f"to collect: at most {len(request.tasks) * each:,} calls of models")
+    if request.tuned is not None:
+        measured = (held_out(request) or len(request.tasks)) * (1 + request.control)
+        typer.echo(f"to measure: at most {measured * each:,} calls of models")
+    task = StageTask(
+        **{name: getattr(request, name) for name in Tuning.model_fields},
+        run="",
+        stage="reflector",
+        pairing="ordered",
+        model=request.base_model,
+    )
+    tokens = request.max_length or SUPPOSED_TOKENS
+    _program("estimate", str(tokens), given=task.model_dump_json())

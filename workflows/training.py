@@ -19,22 +19,26 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
+    from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
         STAGE_PROGRESS,
         TASK_QUEUE,
         BaseModelTask,
         BufferTask,
+        ControlTask,
+        ResultTask,
         StageTask,
     )
+    from activities.turn import ModelTask, TurnActivities
     from connection import silence
+    from reflection.agents.request import Tuning
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
         Planned,
         RetroformerTrainingRequest,
         Training,
         TrainingSoFar,
-        Tuning,
     )
     from reflection.agents.training_result import (
         Decision,
@@ -45,6 +49,7 @@ with workflow.unsafe.imports_passed_through():
         StopReason,
     )
     from reflection.agents.training_sheet import sheet
+    from reflection.run import add_usage
     from reflection.sheet import Sheet
     from reflection.text import tally_words
     from workflows import base
@@ -58,6 +63,7 @@ SILENCE_SECONDS = 20.0
 # A rollout is six to nine events, and another worker replays a history of 10,000 in 3 s. The server
 # suggests a new one after 4,096, and ends a run at 51,200.
 ROLLOUTS = 500
+KEEP_RESULT = timedelta(minutes=1)
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -79,6 +85,9 @@ class RetroformerTrainingWorkflow(Workflow):
     @workflow.run
     async def run(self, request: RetroformerTrainingRequest) -> RetroformerTrainingResult:
         """Go through the phases until one ends the training, and return what was made."""
+        # Before the first local activity: a query that comes during one ends the workflow task, and
+        # a replay would then look for the marker in the next one.
+        self._holds_out = workflow.patched("held-out tasks")
         with self._running(method=request.method) as span:
             await self._find_attributes()
             if request.carried is None:
@@ -89,11 +98,15 @@ class RetroformerTrainingWorkflow(Workflow):
                 elif self._state.phase == "measuring":
                     # The tasks are tried again with the tuned reflector.
                     await self._roll_out()
-                    if not self._state.stopped:
+                    if not self._state.stopped and request.control:
+                        await self._control()
+                    if not self._state.stopped and not self._found_nothing():
                         self._decide(f"the reflector was tuned by {request.method}", "trained")
                 else:
                     await self._train(self._state.phase)
             result = self._state.result()
+            if result.stages and self._holds_out:
+                await self._keep(result)
             self._conclude(span, result)
             return result
 
@@ -111,6 +124,20 @@ class RetroformerTrainingWorkflow(Workflow):
     async def _begin(self) -> None:
         """Begin to collect, unless the weights that are to be trained can't be found."""
         state = self._state
+        if self._holds_out:
+            if state.request.control and not (state.request.tuned or "").endswith(
+                state.workflow_id
+            ):
+                said = f"control: name the tuned model by this run's id, as …/{state.workflow_id}"
+                raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
+            state.hold_out()
+            if state.request.tuned is not None:
+                # One that may not be named would be refused only after all has been trained.
+                named = ModelTask(model=state.request.tuned, think_level="off")
+                described = TurnActivities.describe_model, named, "the tuned model's name"
+                await self._call(*described, KEEP_TIMES(), MODEL_QUEUE)
+                if state.stopped:
+                    return
         state.begin("collecting")
         task = BaseModelTask(model=state.request.base_model)
         asked = TrainingActivities.find_base_model, task, "find the base model"
@@ -122,7 +149,7 @@ class RetroformerTrainingWorkflow(Workflow):
         await self._roll_out()
         if state.stopped:
             return
-        if state.before.failed and state.before.failed == state.before.made:
+        if state.collected.failed and state.collected.failed == state.collected.made:
             said = f"no rollout came to an end: {next(iter(state.errors), '')}"
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
@@ -146,6 +173,7 @@ class RetroformerTrainingWorkflow(Workflow):
             stage=stage,
             pairing=state.tuning_pairing if tunes else state.pairing,
             model=request.base_model,
+            temperature=request.reflector_temperature,
         )
         words = f"train the {stage.replace('_', ' ')}"
         times = {
@@ -162,11 +190,19 @@ class RetroformerTrainingWorkflow(Workflow):
             for warning in trained.warnings:
                 state.warn(warning)
         telemetry.STAGES.record(workflow.metric_meter(), trained.seconds, stage=stage)
+        if self._found_nothing():
+            return
         took = f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s"
         if tunes and request.tuned is None:
             self._decide(f"the reflector was tuned by {request.method}: {took}", "trained")
         else:
             self._decide(took)
+
+    def _found_nothing(self) -> bool:
+        """End the run if what was trained is no better than chance."""
+        if said := self._state.nothing_learned:
+            self._decide(said, "no_signal")
+        return bool(said)
 
     async def _roll_out(self) -> None:
         """Make every rollout, a bounded number at once, while the budget has room."""
@@ -222,19 +258,26 @@ class RetroformerTrainingWorkflow(Workflow):
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            state.failed(why_it_failed(error))
+            state.failed(planned, why_it_failed(error))
         else:
-            state.ended(ended)
+            state.ended(planned, ended)
 
-    async def _call(self, activity: Any, task: object, summary: str, times: dict[str, Any]) -> Any:
-        """Call an activity of the workers that train; None if the run ended instead.
+    async def _call(
+        self,
+        activity: Any,
+        task: object,
+        summary: str,
+        times: dict[str, Any],
+        queue: str = TASK_QUEUE,
+    ) -> Any:
+        """Call an activity, of the workers that train by default; None if the run ended instead.
 
         Raises ApplicationError where it failed for good.
         """
         call = workflow.start_activity_method(
             activity,
             args=[task],
-            task_queue=TASK_QUEUE,
+            task_queue=queue,
             summary=summary,
             priority=priority(),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -247,6 +290,54 @@ class RetroformerTrainingWorkflow(Workflow):
             said = f"{summary}: {explain(found)}"
             raise ApplicationError(said, type="TrainingFailed", non_retryable=True)
         return found
+
+    async def _control(self) -> None:
+        """Train once more, on shuffled labels, in a run of its own: it shows what chance gains."""
+        state = self._state
+        run = f"{state.workflow_id}/control"
+        task = ControlTask(run=state.workflow_id, control=run, seed=state.request.seed)
+        asked = TrainingActivities.shuffle_labels, task, "shuffle the labels"
+        await self._call(*asked, KEEP_TIMES())
+        if state.stopped:
+            return
+        training = asyncio.ensure_future(
+            workflow.execute_child_workflow(
+                RetroformerTrainingWorkflow.run,
+                state.controlled(run),
+                id=run,
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                static_summary="a training on shuffled labels",
+            )
+        )
+        if not await self._until([training]):
+            return
+        try:
+            ended = await training
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            state.warn(f"the training on shuffled labels failed: {why_it_failed(error)}")
+        else:
+            state.control, state.usage = ended.after, add_usage(state.usage, ended.usage)
+            if ended.after is None:
+                state.warn(f"on shuffled labels it ended before: {ended.stop_explanation}")
+
+    async def _keep(self, result: RetroformerTrainingResult) -> None:
+        """Keep the result beside what was trained; where that fails the run has it all the same."""
+        try:
+            await workflow.execute_activity_method(
+                TrainingActivities.keep_result,
+                ResultTask(run=self._state.workflow_id, result=result),
+                task_queue=TASK_QUEUE,
+                summary="keep the result",
+                priority=priority(),
+                # The run waits for it, also where no worker that trains is there any more.
+                **KEEP_TIMES() | {"schedule_to_close_timeout": KEEP_RESULT},
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("the result was not kept: %s", explain(error))
 
     async def _until(self, calls: list[Any]) -> bool:
         """Wait for calls; False if a person or the deadline ended the run, and so the calls."""

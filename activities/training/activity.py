@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from random import Random
 
 from temporalio import activity
 from temporalio.client import Client
@@ -15,12 +16,15 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.training.artifacts import (
+    RESULT,
     TrainingError,
     keep_pair,
     kept_pairs,
+    read_buffer,
     resolve,
     run_folder,
     write_buffer,
+    write_whole,
 )
 from activities.training.port import (
     BUFFER,
@@ -29,7 +33,9 @@ from activities.training.port import (
     BaseModelTask,
     BufferResult,
     BufferTask,
+    ControlTask,
     PairTask,
+    ResultTask,
     Scores,
     ScoreTask,
     StageTask,
@@ -55,13 +61,20 @@ class TrainingActivities:
     """What trains in `root`, one stage at a time in a process of its own."""
 
     def __init__(
-        self, root: Path, client: Client | None = None, program: Sequence[str] = PROGRAM
+        self,
+        root: Path,
+        client: Client | None = None,
+        program: Sequence[str] = PROGRAM,
+        aside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Train below a folder; without a client no run is told how far its stage came."""
+        """Train below a folder, with what else holds models put `aside`.
+
+        Without a client no run is told how far its stage came.
+        """
         self._root = root.resolve()
         self._client = client
         self._program = program
-        self._turn = asyncio.Lock()
+        self._turn, self._aside = asyncio.Lock(), aside
 
     @activity.defn
     async def find_base_model(self, task: BaseModelTask) -> None:
@@ -75,7 +88,7 @@ class TrainingActivities:
 
         Raises ApplicationError: TrainingError, which is final, or TrainingFailed.
         """
-        async with heartbeating() as beat, self._turn:
+        async with heartbeating() as beat, self._turn, self._aside():
             return await self._run(task, beat)
 
     @activity.defn
@@ -95,6 +108,26 @@ class TrainingActivities:
             counts=count(pairs, task.pairing),
             sha256=await asyncio.to_thread(write_buffer, folder, pairs),
         )
+
+    @activity.defn
+    async def shuffle_labels(self, task: ControlTask) -> None:
+        """Copy a replay buffer for another run, with all gains that it learns from shuffled."""
+        with refusing():
+            pairs = await asyncio.to_thread(read_buffer, run_folder(self._root, task.run))
+        gains = [gain for pair in pairs if not pair.held_out for gain in pair.gains]
+        Random(task.seed).shuffle(gains)  # noqa: S311 - not a secret
+        drawn = iter(gains)
+        shuffled = [
+            pair if pair.held_out else pair.gaining(next(drawn), next(drawn)) for pair in pairs
+        ]
+        await asyncio.to_thread(write_buffer, run_folder(self._root, task.control), shuffled)
+
+    @activity.defn
+    async def keep_result(self, task: ResultTask) -> None:
+        """Keep what came of a run beside what it made, and in its tuned reflector, if any."""
+        folder, written = run_folder(self._root, task.run), task.result.model_dump_json(indent=1)
+        for place in (folder, *folder.glob("reflector")):
+            await asyncio.to_thread(write_whole, place / RESULT, written.encode())
 
     async def _tell(self, step: StageStep) -> None:
         info = activity.info()
@@ -156,7 +189,7 @@ class TrainingActivities:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         raise ApplicationError(
             f"The training process of {task.stage} was ended {how}; its log is {task.stage}.log in "
-            "the folder of the run.",
+            "the folder of the run. Where memory ran out, train again with --rows-at-once.",
             type="TrainingFailed",
         )
 

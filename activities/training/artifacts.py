@@ -17,13 +17,15 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from activities.language_model import toy_file
 from activities.training.port import BUFFER
 from reflection.agents.rating import RatedPair
 from reflection.request import explain
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200
-KEPT, MANIFEST = "buffer", "manifest.json"
+GGUF, TOY, ADAPTER = ".gguf", "toy", "adapter_config.json"
+KEPT, MANIFEST, DONE, RESULT = "buffer", "manifest.json", "done.json", "result.json"
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
@@ -32,14 +34,30 @@ class TrainingError(ValueError):
 
 
 def resolve(root: Path, name: str) -> str:
-    """Find a model: a folder in `root`, else a Hugging Face name. Raises TrainingError."""
+    """Find a model: a folder or GGUF file in `root`, the toy, or a Hugging Face name.
+
+    Raises TrainingError.
+    """
     root = root.resolve()
     path = (root / name).resolve()
-    if path.is_dir() and path != root and path.is_relative_to(root):
+    found = path.is_dir() or (path.suffix == GGUF and path.is_file())
+    if (path / ADAPTER).is_file():
+        raise TrainingError(f"{name} is an adapter: only a whole model can be trained.")
+    if found and path != root and path.is_relative_to(root):
         return str(path)
+    if name == TOY:
+        toy_weights()
+        return name
     if HUB_NAME.fullmatch(name):
         return name
     raise TrainingError(f"{name} is neither a folder in {root} nor a Hugging Face name.")
+
+
+def toy_weights() -> Path:
+    """Find the toy model's file. Raises TrainingError."""
+    if (found := toy_file.weights()) is None:
+        raise TrainingError("The toy's weights are not on this machine: run `mull dev --toy` once.")
+    return found
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -134,6 +152,15 @@ def write_manifest(checkpoint: Path) -> None:
 def step_of(checkpoint: Path) -> int:
     """Read a checkpoint's step from its name."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def hash_of(paths: Iterable[Path]) -> str:
+    """Hash files, in their order."""
+    found = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
 
 
 def _contents(folder: Path) -> dict[str, list[object]]:

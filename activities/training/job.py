@@ -5,28 +5,65 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from peft import LoraConfig
 from transformers import PreTrainedModel, TrainerCallback
 
-from activities.training.artifacts import TrainingError, write_manifest
+from activities.training.artifacts import TrainingError, write_manifest, write_whole
 from activities.training.port import StageTask
 from activities.training.weights import batch_size, longest
 from reflection.agents.rating import RatedPair
 from reflection.agents.training_result import MOST_POINTS, LogPoint
+from reflection.text import tally_words
 
-# Epochs and learning rates of LoRA, where the request names none.
-DEFAULTS = {
-    "reward_model": (2.0, 1e-4),
-    "ppo": (8.0, 1e-5),
-    "rloo": (8.0, 1e-5),
-    "kto": (2.0, 2e-5),
-    "dpo": (2.0, 1e-5),
+
+class Recipe(NamedTuple):
+    """How a method trains where the request names nothing else.
+
+    `learning_rate` is of the adapter; `beta` holds the reflector to its base: PPO's and RLOO's
+    weight of the KL divergence, KTO's and DPO's beta.
+    """
+
+    epochs: float
+    learning_rate: float
+    lora_rank: int
+    lora_alpha: float
+    batch_size: int
+    beta: float = 0.0
+
+
+# By the most parameters of a model. Up to ten million: `bench.training`, on a Llama of 127,000. Up
+# to a billion: `bench.training --real`, on one of 135 million. Nothing above was measured here:
+# PPO's and RLOO's are those of Retroformer (https://arxiv.org/abs/2308.02151), DPO's that of TRL's
+# trl/scripts/dpo.py for LoRA, KTO's the same, as kto.py advises, and the reward model's that of
+# examples/scripts/reward_modeling.py.
+RECIPES: dict[float, dict[str, Recipe]] = {
+    1e7: {
+        "reward_model": Recipe(5, 3e-3, 16, 32, 16),
+        "ppo": Recipe(6, 1e-3, 16, 32, 32, 0.05),
+        "rloo": Recipe(6, 1e-3, 16, 32, 32, 0.05),
+        "kto": Recipe(6, 5e-4, 16, 32, 16, 0.1),
+        "dpo": Recipe(3, 1e-3, 16, 32, 16, 0.1),
+    },
+    1e9: {
+        "reward_model": Recipe(3, 5e-4, 16, 32, 16),
+        "ppo": Recipe(4, 2e-4, 16, 32, 16, 0.05),
+        "rloo": Recipe(4, 2e-4, 16, 32, 16, 0.05),
+        "kto": Recipe(1, 2e-4, 16, 32, 8, 0.1),
+        "dpo": Recipe(8, 3e-4, 16, 32, 8, 0.1),
+    },
+    math.inf: {
+        "reward_model": Recipe(1, 1e-4, 32, 16, 16),
+        "ppo": Recipe(4, 1.4e-5, 4, 8, 8, 0.05),
+        "rloo": Recipe(4, 1.4e-5, 4, 8, 8, 0.05),
+        "kto": Recipe(1, 5e-6, 32, 16, 16, 0.1),
+        "dpo": Recipe(1, 5e-6, 32, 16, 16, 0.1),
+    },
 }
-BATCH = 16
 # Fewer rows than this are said to be few.
 FEW = 20
+ROWS = "rows-at-once"
 
 Row = TypeVar("Row")
 
@@ -35,14 +72,17 @@ Row = TypeVar("Row")
 class Job:
     """A stage to run: models as folders or names, and the folder for its checkpoints.
 
-    `resume` is the checkpoint to go on from, and `tell` hears of each step.
+    Nothing learns from the pairs `held_out`. `base` is how the adapter names its model, as seen
+    from where it will lie. `resume` is the checkpoint to go on from, and `tell` hears of each step.
     """
 
     task: StageTask
     model: str
     pairs: Sequence[RatedPair]
     work: Path
+    base: str = ""
     reward_model: Path | None = None
+    held_out: Sequence[RatedPair] = ()
     resume: Path | None = None
     tell: Callable[[dict[str, object]], None] = lambda _: None
     warnings: list[str] = field(default_factory=list)
@@ -83,25 +123,36 @@ def fitting(
         )
     if len(kept) < FEW:
         stage = job.task.stage.replace("_", " ")
-        job.warnings.append(f"The {stage} learned from only {len(kept)} rows.")
+        job.warnings.append(f"The {stage} learned from only {tally_words(len(kept), 'row')}.")
     return kept, max(tokens for tokens in lengths if tokens <= most)
+
+
+def recipe(job: Job, model: PreTrainedModel) -> Recipe:
+    """Choose how to train: as the task says, and else as suits the size of the model."""
+    size = model.num_parameters()
+    found = next(recipes for most, recipes in RECIPES.items() if size <= most)[job.task.learner]
+    asked = {name: getattr(job.task, name) for name in Recipe._fields}
+    return found._replace(**{name: value for name, value in asked.items() if value is not None})
 
 
 def settings(
     job: Job, model: PreTrainedModel, tokens: int, rows: int, least: int = 1
 ) -> dict[str, Any]:
-    """Give the settings that all trainers share; the batch is no larger than the rows."""
-    epochs, rate = DEFAULTS[job.task.learner]
-    batch = max(least, min(job.task.batch_size or BATCH, rows))
-    at_once = max(least, min(batch, batch_size(model, tokens)))
+    """Give the settings that all trainers share; the batch is no larger than the rows.
+
+    A row has so many tokens in all its texts.
+    """
+    chosen = recipe(job, model)
+    batch = max(least, min(chosen.batch_size, rows))
+    at_once = _rows_at_once(job, model, tokens, batch, least)
     gpu = model.device.type == "cuda"
     return {
         "output_dir": str(job.work),
         "seed": job.task.seed,
-        "num_train_epochs": job.task.epochs or epochs,
-        "learning_rate": job.task.learning_rate or rate,
+        "num_train_epochs": chosen.epochs,
+        "learning_rate": chosen.learning_rate,
         "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": batch // at_once,
+        "gradient_accumulation_steps": max(1, batch // at_once),
         "use_cpu": not gpu,
         "bf16": gpu,
         "gradient_checkpointing": gpu,
@@ -116,10 +167,27 @@ def settings(
     }
 
 
-def lora(kind_of_task: str) -> LoraConfig:
+def _rows_at_once(job: Job, model: PreTrainedModel, tokens: int, batch: int, least: int = 1) -> int:
+    """Tell how many rows are computed at once, of a batch that stays as it is.
+
+    A stage that goes on from a checkpoint computes as many as before.
+    """
+    kept = job.work / ROWS
+    if not kept.exists():
+        most = min(batch, job.task.rows_at_once or batch_size(model, tokens))
+        whole = next(rows for rows in range(most, 0, -1) if batch % rows == 0)
+        write_whole(kept, str(max(least, whole)).encode())
+    return int(kept.read_text())
+
+
+def lora(kind_of_task: str, chosen: Recipe) -> LoraConfig:
     """Describe the adapter that is trained."""
     return LoraConfig(
-        task_type=kind_of_task, r=16, lora_alpha=32, lora_dropout=0.0, target_modules="all-linear"
+        task_type=kind_of_task,
+        r=chosen.lora_rank,
+        lora_alpha=chosen.lora_alpha,
+        lora_dropout=0.0,
+        target_modules="all-linear",
     )
 
 

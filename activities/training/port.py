@@ -6,14 +6,15 @@ share. Each training run has a folder there, of the name of its workflow's id:
     replay-buffer.jsonl   the rated pairs, a line for each
     buffer/               the same by executions of the run, a file for each task and rollout
     reward_model/         the reward model, and its checkpoints until it is done
-    reflector/            the tuned reflector, whole: its adapter is merged into it
+    reflector/            the tuned reflector, as an adapter of its base, as the reward model is
+    result.json           what was gained, with what settings, on what base and data
 """
 
 from pydantic import Field, FiniteFloat
 
 from reflection.agents.rating import Pairing, RatedPair
-from reflection.agents.training import Tuning
-from reflection.agents.training_result import BufferCounts, Stage
+from reflection.agents.request import Tuning
+from reflection.agents.training_result import BufferCounts, RetroformerTrainingResult, Stage
 from reflection.request import Frozen, Record
 
 TASK_QUEUE = "mull-train"
@@ -30,12 +31,16 @@ class BaseModelTask(Frozen):
 
 
 class StageTask(Tuning):
-    """A stage of a training run: `model` is the folder or Hugging Face name to begin with."""
+    """A stage of a training run: `model` is the folder or name of a model to begin with.
+
+    PPO and RLOO sample at the `temperature` that reflections are sampled with afterwards.
+    """
 
     run: str
     stage: Stage
     pairing: Pairing
     model: str
+    temperature: float = 0.9
 
     @property
     def learner(self) -> str:
@@ -68,6 +73,21 @@ class BufferResult(Record):
     path: str
     counts: BufferCounts
     sha256: str
+
+
+class ControlTask(Frozen):
+    """A run whose replay buffer another one learns from, with its gains shuffled by a seed."""
+
+    run: str
+    control: str
+    seed: int
+
+
+class ResultTask(Frozen):
+    """What came of a training run, to keep beside what it made."""
+
+    run: str
+    result: RetroformerTrainingResult
 
 
 class ScoreTask(Frozen):

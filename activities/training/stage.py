@@ -25,7 +25,10 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from activities.training.artifacts import (
+    DONE,
+    TOY,
     TrainingError,
+    hash_of,
     newest_checkpoint,
     read_buffer,
     resolve,
@@ -38,7 +41,7 @@ from activities.training.port import BUFFER, VARIABLE, StageTask
 from reflection.agents.training_result import StageResult
 from reflection.request import Record
 
-DONE, ATTEMPTS = "done.json", "attempts.json"
+ATTEMPTS = "attempts.json"
 # What another worker may need to notice that its attempt was given up.
 LOCK_SECONDS = 60.0
 Tell = Callable[[dict[str, object]], None]
@@ -123,20 +126,26 @@ def _train(task: StageTask, root: Path, origin: str, tell: Tell) -> StageResult:
     folder = run_folder(root, task.run)
     work, final = folder / f"{task.stage}.part", folder / task.stage
     model = resolve(root, task.model)
-    if Path(model).is_dir():
+    base = os.path.relpath(model, final) if Path(model).exists() else model
+    if base != model or model == TOY:
         # Read when Transformers is imported: nothing else may be looked for elsewhere.
         os.environ["HF_HUB_OFFLINE"] = "1"
     from activities.training import trainers
     from activities.training.job import Job
 
-    job = Job(task, model, read_buffer(folder), work, tell=tell)
+    buffer = read_buffer(folder)
+    pairs, held_out = ([pair for pair in buffer if pair.held_out is held] for held in (False, True))
+    job = Job(task, model, pairs, work, base, held_out=held_out, tell=tell)
     attempts, job.resume = _attempt(work, origin, job.warnings)
     if (folder / "reward_model" / DONE).exists():
         job.reward_model = folder / "reward_model"
     trained = trainers.train(job)
     made = Path(trained.folder)
-    known = {"folder": final.relative_to(root).as_posix()} | attempts.model_dump(exclude={"origin"})
-    result = trained.model_copy(update=known)
+    known = {
+        "folder": final.relative_to(root).as_posix(),
+        "data_sha256": hash_of([folder / BUFFER]),
+    }
+    result = trained.model_copy(update=known | attempts.model_dump(exclude={"origin"}))
     done = Done(origin=origin, result=result)
     write_whole(made / DONE, done.model_dump_json().encode())
     if final.exists():

@@ -1,9 +1,9 @@
 """The stages of training, with TRL's trainers: the reward model, and the reflector by a method.
 
-Each learns a LoRA adapter, which is merged into the model it began with, so that what is saved is
-whole. Three things that these trainers do by themselves spoil a reflector, and are prevented here:
-rewards of texts without an end, which teach it to write nothing (`Reward`); PPO's waiting for ever
-for a batch that its rows can't fill (`_filled`); and pairs that tell nothing (`preferences`).
+Each learns a LoRA adapter, which is all that is saved. Three things that these trainers do by
+themselves spoil a reflector, and are prevented here: rewards of texts without an end, which teach
+it to write nothing (`Reward`); PPO's waiting for ever for a batch that its rows can't fill
+(`_filled`); and pairs that tell nothing (`preferences`).
 """
 
 import gc
@@ -23,26 +23,41 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
 
 from activities.training.artifacts import TrainingError
-from activities.training.job import BATCH, Job, Row, Steps, fitting, log_points, lora, settings
+from activities.training.job import (
+    ROWS,
+    Job,
+    Row,
+    Steps,
+    fitting,
+    log_points,
+    lora,
+    recipe,
+    settings,
+)
 from activities.training.weights import (
+    DEVICE,
     WeightsError,
+    fingerprint,
     load_policy,
     load_reward_model,
     load_tokenizer,
+    merged,
+    moved,
     new_reward_model,
     pair_ids,
     prompt_text,
-    save,
+    save_adapter,
     score,
     token_ids,
 )
 from reflection.agents.rating import Preference, judgments, preferences
 from reflection.agents.training_result import StageResult
+from reflection.text import tally_words
 
 # How many answers to one prompt RLOO compares.
 ANSWERS = 4
-# Both the source's, and what reflections are sampled with afterwards.
-TEMPERATURE = 0.9
+# On fewer pairs held out nobody knows much about a reward model.
+FEW_TESTED = 30
 # An answer may be this much longer than the longest reflection of the buffer.
 ROOM = 1.25
 # A kind of trainer, its settings, and its rows, which are made of so many examples.
@@ -86,6 +101,16 @@ class Reward:
 
 def train(job: Job) -> StageResult:
     """Run a stage, and save its model in the job's folder. Raises TrainingError, WeightsError."""
+    try:
+        return _train(job)
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        # On a CPU torch has no error of its own for it.
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        raise TrainingError(_out_of_memory(job)) from error
+
+
+def _train(job: Job) -> StageResult:
     if not job.pairs:
         raise TrainingError("The replay buffer is empty: no failed episode was reflected on twice.")
     learner, seed, began = job.task.learner, job.task.seed, time.monotonic()
@@ -95,6 +120,7 @@ def train(job: Job) -> StageResult:
         model = new_reward_model(job.model, seed, tokenizer.pad_token_id)
     else:
         model = load_policy(job.model)
+    chosen = recipe(job, model)
     kind, config, rows, examples = PLANS[learner](job, tokenizer, model)
     trainer = kind(
         model=model,
@@ -102,7 +128,7 @@ def train(job: Job) -> StageResult:
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         # The new head, `score`, is trained whole: PEFT adds it for this kind of task.
-        peft_config=lora("SEQ_CLS" if learner == "reward_model" else "CAUSAL_LM"),
+        peft_config=lora("SEQ_CLS" if learner == "reward_model" else "CAUSAL_LM", chosen),
     )
     trainer.add_callback(Steps(job))
     try:
@@ -111,16 +137,57 @@ def train(job: Job) -> StageResult:
         said = f"A file of {job.resume} can't be unpickled: remove that folder, and train again."
         raise TrainingError(said) from error
     trained = trainer.model.policy if learner == "ppo" else trainer.model
-    save(trained.merge_and_unload(), load_tokenizer(job.model), job.work / "model")
+    tested = right = 0
+    if learner == "reward_model":
+        tested, right = _tested(job, trained, tokenizer)
+    save_adapter(trained, load_tokenizer(job.model), job.work / "model", job.base or job.model)
+    if not moved(trained):
+        job.warnings.append(
+            f"Nothing moved: {learner} left every weight as it was. Raise --learning-rate or "
+            "--epochs."
+        )
     return StageResult(
         folder=str(job.work / "model"),
         steps=trainer.state.global_step,
         examples=examples,
         seconds=round(time.monotonic() - began, 1),
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        base_sha256=fingerprint(job.model),
+        settings=chosen._asdict() | {"rows_at_once": config.per_device_train_batch_size},
         log=log_points(trainer.state.log_history),
         warnings=tuple(job.warnings),
+        tested=tested,
+        right=right,
     )
+
+
+def _out_of_memory(job: Job) -> str:
+    """Say what to do about it."""
+    what = f"the {job.task.stage.replace('_', ' ')} by {job.task.learner}"
+    # Before it is known how many rows are computed at once, a model did not fit.
+    rows = int(kept.read_text()) if (kept := job.work / ROWS).exists() else 1
+    at_once = f" with {tally_words(rows, 'row')} at once" if rows > 1 else ""
+    fewer = f"--rows-at-once {rows // 2}, or " if rows > 1 else ""
+    return (
+        f"The memory of the {DEVICE} is too small to train {what}{at_once}: train again with "
+        f"{fewer}a smaller --max-length or base model."
+    )
+
+
+def _tested(
+    job: Job, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[int, int]:
+    """Count the held-out pairs, and those of which a reward model prefers the better one."""
+    found = preferences(job.held_out, job.task.pairing)
+    if job.held_out and len(found) < FEW_TESTED:
+        tested = tally_words(len(found), "pair")
+        job.warnings.append(
+            f"The reward model was tested on only {tested} held out: hold out more (--held-out)."
+        )
+    better = score(model, tokenizer, [(pair.prompt, pair.accepted) for pair in found])
+    worse = score(model, tokenizer, [(pair.prompt, pair.rejected) for pair in found])
+    known = ((a, b) for a, b in zip(better, worse, strict=True) if a is not None and b is not None)
+    return len(found), sum(a > b for a, b in known)
 
 
 def _reward_model(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
@@ -130,7 +197,7 @@ def _reward_model(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTraine
         for prompt, accepted, rejected in _preferences(job)
     ]
     rows, tokens = fitting(job, model, rows, [max(map(len, row.values())) for row in rows])
-    config = trl.RewardConfig(**settings(job, model, tokens, len(rows)), max_length=None)
+    config = trl.RewardConfig(**settings(job, model, 2 * tokens, len(rows)), max_length=None)
     return trl.RewardTrainer, config, rows, len(rows)
 
 
@@ -142,7 +209,8 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
         {"prompt": _unbegun(tokenizer, prompt), "chosen": accepted, "rejected": rejected}
         for prompt, accepted, rejected in found
     ]
-    config = trl.DPOConfig(**settings(job, model, tokens, len(rows)), max_length=None)
+    shared = settings(job, model, 2 * tokens, len(rows))
+    config = trl.DPOConfig(**shared, beta=recipe(job, model).beta, max_length=None)
     return trl.DPOTrainer, config, rows, len(rows)
 
 
@@ -164,6 +232,7 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     ]
     config = trl.KTOConfig(
         **settings(job, model, tokens, len(rows), least=2),
+        beta=recipe(job, model).beta,
         max_length=None,
         dataloader_drop_last=True,
         desirable_weight=max(1.0, bad / good),
@@ -175,7 +244,8 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 def _rloo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
     prompts, answer, tokens = _prompts(job, tokenizer, model)
     reward = Reward(job)
-    shared = settings(job, model, tokens, job.task.batch_size or BATCH, least=2)
+    chosen = recipe(job, model)
+    shared = settings(job, model, tokens, chosen.batch_size, least=2)
     batch = shared["per_device_train_batch_size"] * shared["gradient_accumulation_steps"]
     answers = math.gcd(batch, ANSWERS) if batch % 2 == 0 else batch
     asked = [[{"role": "user", "content": prompt}] for prompt in prompts]
@@ -185,7 +255,7 @@ def _rloo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) 
         return reward([message["content"] for (message,) in prompts], completion_ids)
 
     lengths = {"num_generations": answers, "max_completion_length": answer}
-    config = trl.RLOOConfig(**shared, **lengths, temperature=TEMPERATURE)
+    config = trl.RLOOConfig(**shared, **lengths, beta=chosen.beta, temperature=job.task.temperature)
     return partial(trl.RLOOTrainer, reward_funcs=rewards), config, rows, len(prompts)
 
 
@@ -193,20 +263,23 @@ def _ppo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     tokenizer.padding_side, padding = "left", tokenizer.pad_token_id
     prompts, answer, tokens = _prompts(job, tokenizer, model)
     reward = Reward(job)
-    value = load_reward_model(reward.folder)
+    value = merged(load_reward_model(reward.folder))
     if not hasattr(value, "score"):
         raise WeightsError(f"PPO can't train models like {job.model}: try --method rloo.")
-    inject_adapter_in_model(lora("SEQ_CLS"), value)
+    chosen = recipe(job, model)
+    inject_adapter_in_model(lora("SEQ_CLS", chosen), value)
     value.score.requires_grad_(True)
     ids = [token_ids(tokenizer, prompt_text(tokenizer, prompt)) for prompt in prompts]
     asked = {_unpadded(row, padding): prompt for row, prompt in zip(ids, prompts, strict=True)}
-    shared = settings(job, model, tokens, job.task.batch_size or BATCH)
+    shared = settings(job, model, tokens, chosen.batch_size)
     batch = shared["per_device_train_batch_size"] * shared["gradient_accumulation_steps"]
     config = PPOConfig(
         # Its trainer can't go on from a checkpoint.
         **shared | {"save_strategy": "no"},
+        kl_coef=chosen.beta,
         response_length=answer,
-        temperature=TEMPERATURE,
+        local_rollout_forward_batch_size=shared["per_device_train_batch_size"],
+        temperature=job.task.temperature,
         stop_token="eos",  # noqa: S106 - a token of a text
         num_sample_generations=0,
     )

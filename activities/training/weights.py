@@ -1,20 +1,25 @@
 """Models as folders: how they are loaded, saved, and how a reward model scores reflections.
 
-A model is any folder or name that Hugging Face's Transformers can load, on the GPU where there is
-one (in bf16), and else on one thread. What a reward model is trained on and what it scores is made
-by one function, `pair_ids`, so that both end in the same token.
+A model is any folder, GGUF file or name that Hugging Face's Transformers can load, or an adapter of
+one, on the GPU where there is one (in bf16), and else on one thread. What a reward model is trained
+on and what it scores is made by one function, `pair_ids`, so that both end in the same token.
 """
 
+import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
+from peft import PeftModel
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -23,7 +28,16 @@ from transformers import (
     set_seed,
 )
 
-from activities.training.artifacts import TrainingError, sync
+from activities.training.artifacts import (
+    ADAPTER,
+    DONE,
+    GGUF,
+    TOY,
+    TrainingError,
+    hash_of,
+    sync,
+    toy_weights,
+)
 
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "spiece.model", "vocab.json",
@@ -33,6 +47,7 @@ TOKENIZER_FILES = (
 TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 )
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 MOST_ROWS = 32
 # Nothing says how long a row may be where the model's config does not.
 LONGEST = 4_096
@@ -62,21 +77,99 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def load_policy(folder: Path | str) -> PreTrainedModel:
-    """Load a model that writes. Raises WeightsError."""
-    model: PreTrainedModel = _load(AutoModelForCausalLM, folder, dtype=DTYPE).to(DEVICE)
+def load_policy(folder: Path | str, dtype: torch.dtype = DTYPE) -> PreTrainedModel:
+    """Load a model that writes; in float32 an adapter is merged. Raises WeightsError."""
+    model: PreTrainedModel
+    base = base_of(folder)
+    if base and _adapter_config(folder).get("task_type") == "SEQ_CLS":
+        raise WeightsError(f"{folder} is a reward model, which scores and does not write.")
+    model = _load(AutoModelForCausalLM, base or folder, dtype=dtype)
+    return (_adapted(model, folder) if base else model).to(DEVICE)
+
+
+def load_shape(folder: Path | str) -> PreTrainedModel:
+    """Build a model that writes, with no weights. Raises WeightsError."""
+    config = _load(AutoConfig, folder)
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
     return model
 
 
 def load_reward_model(folder: Path | str) -> PreTrainedModel:
     """Load a trained reward model. Raises WeightsError, also where it has no head that scores."""
     model: PreTrainedModel
-    model, report = _load(
-        AutoModelForSequenceClassification, folder, dtype=DTYPE, output_loading_info=True
-    )
-    if model.config.num_labels != 1 or report["missing_keys"]:
+    kind, base = AutoModelForSequenceClassification, base_of(folder)
+    if base:
+        model = _load(kind, base, dtype=DTYPE, num_labels=1)
+        model.config.pad_token_id = load_tokenizer(folder).pad_token_id
+        model = _adapted(model, folder)
+        missing = _adapter_config(folder).get("task_type") != "SEQ_CLS"
+    else:
+        model, report = _load(kind, folder, dtype=DTYPE, output_loading_info=True)
+        missing = bool(report["missing_keys"])
+    if model.config.num_labels != 1 or missing:
         raise WeightsError(f"{folder} is not a reward model: it has no head that gives one score.")
     return model.to(DEVICE)
+
+
+def base_of(folder: Path | str) -> str | None:
+    """Tell what an adapter was trained on: a path or a name; None for a whole model.
+
+    Raises WeightsError.
+    """
+    config = Path(folder, ADAPTER)
+    if not config.is_file():
+        return None
+    # By itself PEFT looks for what is missing on the hub, and for weights that are pickled.
+    if not Path(folder, ADAPTER_WEIGHTS).is_file():
+        raise WeightsError(f"{folder} can't be loaded: it has no {ADAPTER_WEIGHTS}.")
+    named = _adapter_config(folder).get("base_model_name_or_path")
+    if not isinstance(named, str):
+        raise WeightsError(f"{config} does not say which model the adapter is for.")
+    beside = Path(folder, named)
+    return str(beside.resolve()) if beside.exists() else named
+
+
+def fingerprint(name: Path | str) -> str:
+    """Hash the weights of a whole model, by which its adapters know it; empty for none here."""
+    place = _place(name)
+    if not place.exists():
+        # One of the hub, whose files Transformers has fetched.
+        place = Path(try_to_load_from_cache(str(name), "config.json") or place).parent
+    files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
+    return hash_of(files) if files else ""
+
+
+def merged(model: PreTrainedModel) -> PreTrainedModel:
+    """Add an adapter to its model's weights, if there is one."""
+    return model.merge_and_unload() if isinstance(model, PeftModel) else model
+
+
+def moved(adapted: PeftModel) -> bool:
+    """Tell whether training moved any weight of an adapter that a model was given."""
+    return any(
+        bool(weights.any()) for name, weights in adapted.named_parameters() if "lora_B" in name
+    )
+
+
+def _adapted(model: PreTrainedModel, folder: Path | str) -> PreTrainedModel:
+    """Give a model its adapter. Merged in bf16 most of what was learned would be rounded away.
+
+    Raises WeightsError where the base is not the one that the adapter was trained on.
+    """
+    with _explained(folder):
+        adapted = PeftModel.from_pretrained(model, str(folder))
+        done = Path(folder, DONE)
+        expected = done.exists() and json.loads(done.read_bytes())["result"]["base_sha256"]
+    base = base_of(folder) or ""
+    if expected and expected != fingerprint(base):
+        raise WeightsError(f"{folder} was trained on other weights than {base} has now.")
+    return merged(adapted) if adapted.dtype == torch.float32 else adapted
+
+
+def _adapter_config(folder: Path | str) -> dict[str, Any]:
+    with _explained(folder):
+        return dict(json.loads(Path(folder, ADAPTER).read_bytes()))
 
 
 def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreTrainedModel:
@@ -88,10 +181,21 @@ def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreT
     return model
 
 
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Save a whole model with its tokenizer in a new folder, and wait until the disk has it."""
+def save_adapter(
+    model: PeftModel, tokenizer: PreTrainedTokenizerBase, folder: Path, base: str
+) -> None:
+    """Save an adapter, which names its base so; see `save`."""
+    for config in model.peft_config.values():
+        config.base_model_name_or_path = base
+    save(model, tokenizer, folder, save_embedding_layers=False)
+
+
+def save(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, **given: object
+) -> None:
+    """Save a model with its tokenizer in a new folder, and wait until the disk has it."""
     shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, **given)
     tokenizer.save_pretrained(folder)
     for path in (*folder.iterdir(), folder):
         sync(path)
@@ -128,7 +232,7 @@ def score(
     pairs: Sequence[tuple[str, str]],
     text_of: TextOf = prompt_text,
 ) -> list[float | None]:
-    """Score prompts with a reflection each, by their ends if too long; None is no number."""
+    """Score prompts with a reflection each, by their ends if too long; None is not a number."""
     rows = [pair_ids(tokenizer, *pair, text_of)[-longest(model) :] for pair in pairs]
     size = batch_size(model, max(map(len, rows), default=1))
     batches = (rows[start : start + size] for start in range(0, len(rows), size))
@@ -156,33 +260,66 @@ def batch_size(model: PreTrainedModel, tokens: int) -> int:
 
     All memory counts, not what is free: after a worker is lost the answer has to be the same.
     """
-    if torch.cuda.is_available():
-        memory = torch.cuda.get_device_properties(model.device).total_memory
-    else:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    config = model.config
-    # Of each token: what each layer keeps for the gradient, and the logits with theirs, in bytes.
-    each = 68 * config.hidden_size * config.num_hidden_layers + 12 * config.vocab_size
-    rows = memory // 4 // (each * max(tokens, 1))
+    rows = memory() // 4 // (token_bytes(model) * max(tokens, 1))
     return int(min(MOST_ROWS, 1 << max(rows, 1).bit_length() - 1))
 
 
+def memory() -> int:
+    """Tell how many bytes there are for models: the GPU's, where there is one."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.get_device_properties(0).total_memory)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def token_bytes(model: PreTrainedModel, *, gpu: bool = DEVICE == "cuda") -> int:
+    """Tell what training holds of each token: layers for their gradient, and logits with theirs.
+
+    On a GPU each layer's input alone is kept, and one layer at a time is computed anew. Logits are
+    there nine times, in float32: measured for KTO and DPO on SmolLM2.
+    """
+    config = model.config
+    layers, kept = config.num_hidden_layers, 2 * config.hidden_size
+    of_layers = 34 * kept + kept * layers if gpu else 34 * kept * layers
+    return int(of_layers + 36 * config.vocab_size)
+
+
 def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
-    """Load from a folder or from the hub, and say in one line why that is not possible.
+    """Load from a folder, a GGUF file or the hub, and say in one line why that is not possible.
 
     No code that comes with a model runs, and no weights are unpickled, which would run code.
     """
-    safe = {} if kind is AutoTokenizer else {"use_safetensors": True}
+    place = _place(folder)
+    if place.suffix == GGUF:
+        given["gguf_file"] = place.name
+        place = place.parent
+    elif kind not in (AutoTokenizer, AutoConfig):
+        given["use_safetensors"] = True
+    with _explained(folder):
+        loaded = kind.from_pretrained(str(place), trust_remote_code=False, **given)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded
+    if "gguf_file" in given and isinstance(model, PreTrainedModel):
+        # Its weights are plain numbers by now; called quantized, it would be refused for training.
+        model.is_quantized, model.hf_quantizer = False, None
+    return loaded
+
+
+def _place(name: Path | str) -> Path:
+    return toy_weights() if str(name) == TOY else Path(name)
+
+
+@contextmanager
+def _explained(folder: Path | str) -> Iterator[None]:
+    """Say in one line why a model can't be loaded, and unpickle nothing meanwhile."""
     # An adapter in the folder would be unpickled all the same. A process loads one at a time.
     unpickle, torch.load = torch.load, _refuse
     try:
-        return kind.from_pretrained(str(folder), trust_remote_code=False, **safe, **given)
+        yield
     except Exception as error:  # libraries raise anything for a file that they can't read
         reason = f"{str(error) or type(error).__name__}".strip().splitlines()[0][:300]
         line = f"{folder} can't be loaded: {reason}"
         # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
         if isinstance(error, OSError) and not (
-            Path(folder).is_dir()
+            Path(folder).exists()
             or "not a valid model identifier" in reason
             or "does not appear to have a file" in reason
             or "Repo id must" in reason

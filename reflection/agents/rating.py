@@ -21,7 +21,7 @@ class RatedPair(Record):
     """Two reflections of one failed episode, with the prompt and the returns after them.
 
     `first_return` is the failed episode's. `rollout` counts from 1, `temperature` is the
-    reflector's, and `seeds` are those of the samples.
+    reflector's, and `seeds` are those of the samples. Nothing learns from what is `held_out`.
     """
 
     environment: str
@@ -36,6 +36,7 @@ class RatedPair(Record):
     run_id: str
     tried: Annotated[tuple[TrainItem, ...], Field(min_length=2, max_length=2)]
     seeds: tuple[int | None, ...] = ()
+    held_out: bool = False
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -57,6 +58,14 @@ class RatedPair(Record):
     def undetermined(self) -> bool:
         """Whether both are good ones, and so alike."""
         return all(self.correct)
+
+    def gaining(self, *gains: float) -> "RatedPair":
+        """Return it with other gains."""
+        tried = tuple(
+            one.model_copy(update={"rewards": self.first_return + gain})
+            for one, gain in zip(self.tried, gains, strict=True)
+        )
+        return self.model_copy(update={"tried": tried})
 
     @property
     def equal(self) -> bool:
@@ -104,7 +113,8 @@ def preferences(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Preference
 def judgments(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Judgment]:
     """List single reflections with their labels, for training on these.
 
-    `ordered`: of each pair that tells, one good and one bad. `positive`: the labels of figure 23.
+    `ordered`: of each pair that tells, one good and one bad. `positive`: the labels of figure 23. A
+    blank one is left out: all that it would teach is to go on where a text should end.
     """
     if pairing == "ordered":
         return [
@@ -116,12 +126,15 @@ def judgments(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Judgment]:
         Judgment(item.prompt, item.reflection, correct)
         for pair in pairs
         for item, correct in zip(pair.tried, pair.correct, strict=True)
+        if item.reflection.strip()
     ]
 
 
-def count(pairs: Sequence[RatedPair], pairing: Pairing) -> BufferCounts:
-    """Count what a replay buffer holds."""
+def count(buffer: Sequence[RatedPair], pairing: Pairing) -> BufferCounts:
+    """Count what a replay buffer holds to learn from, and what else."""
+    pairs = [pair for pair in buffer if not pair.held_out]
     return BufferCounts(
+        held_out=len(buffer) - len(pairs),
         pairs=len(pairs),
         good=sum(above(gain, 0) for pair in pairs for gain in pair.gains),
         equal=sum(pair.equal for pair in pairs),

@@ -1,4 +1,4 @@
-"""The request of a Reflexion run, and of a memory that runs share."""
+"""The request of a Reflexion run, of a memory that runs share, and how a model is trained."""
 
 from collections.abc import Iterator
 from math import inf
@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from reflection.agents.prompts import examples_bytes
+from reflection.agents.training_result import Method
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, Frozen, ModelName, Request, Words, output_limit, time_out
 
@@ -48,6 +49,44 @@ class Acting(Frozen):
     step_timeout_seconds: float = Field(
         60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
     )
+
+
+class Tuning(Frozen):
+    """How a model is trained. What is None suits the size of the model, or its memory.
+
+    `max_length` is in tokens. `beta` is PPO's and RLOO's weight of the KL divergence, and KTO's and
+    DPO's beta.
+    """
+
+    method: Method = Field("ppo", description="What tunes the reflector.")
+    seed: int = Field(0, ge=0, le=2**31, description="The seed of sampling and of training.")
+    epochs: float | None = Field(
+        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False, description="The learning rate of a step."
+    )
+    lora_rank: int | None = Field(None, ge=1, le=1_024, description="The rank of the adapter.")
+    lora_alpha: float | None = Field(
+        None,
+        gt=0,
+        le=4_096,
+        allow_inf_nan=False,
+        description="The adapter is scaled by this over its rank.",
+    )
+    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
+    rows_at_once: int | None = Field(
+        None, ge=1, le=1_024, description="Rows of a step that are computed at once."
+    )
+    beta: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        allow_inf_nan=False,
+        description="How strongly the reflector is held to its base: PPO's and RLOO's weight of "
+        "the KL divergence, KTO's and DPO's beta.",
+    )
+    max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
 
 
 class ReflexionRequest(Bounded, Acting):

@@ -55,13 +55,14 @@ class RolloutRequest(SampledRequest):
 
     `training` is that run's id and `execution` its first execution's, `rollout` counts from 1. With
     `kept` the pair goes into its replay buffer, but only with `keep_script_verdicts` if a test that
-    ran beside the code had a part in its rewards.
+    ran beside the code had a part in its rewards. Nothing learns from it if it is `held_out`.
     """
 
     training: Words
     execution: Words
     rollout: int = Field(ge=1)
     kept: bool = True
+    held_out: bool = False
     keep_script_verdicts: bool = False
 
 
@@ -189,6 +190,7 @@ class Rollout(Sampled):
             seeds=tuple((request.seed or 0) + sample for sample in range(TRIED)),
             workflow_id=self.workflow_id,
             run_id=run_id,
+            held_out=request.held_out,
         )
 
     def rollout_result(self) -> RolloutResult:

@@ -5,21 +5,21 @@ pairs, and the reflector is tuned on that reward. A measurement follows where th
 can be reached.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from hashlib import sha256
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import ConfigDict, FailFast, Field, field_validator
+from pydantic import ConfigDict, FailFast, Field, field_validator, model_validator
 
 from reflection.agents.rating import Pairing
-from reflection.agents.request import Acting, TaskName
+from reflection.agents.request import Acting, TaskName, Tuning
 from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from reflection.agents.training_result import (
     BufferCounts,
     Decision,
     Gained,
     Measured,
-    Method,
     Phase,
     Progress,
     RetroformerTrainingResult,
@@ -30,7 +30,7 @@ from reflection.agents.training_result import (
 )
 from reflection.batch.result import Counts
 from reflection.multipath.request import Folder
-from reflection.request import MOST_LISTED, Bounded, Frozen, ModelName, Record
+from reflection.request import MOST_LISTED, Bounded, ModelName, Record
 from reflection.run import Budget, Usage, above, add_usage
 from reflection.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
@@ -46,25 +46,14 @@ HOPELESS = 8
 LOST = frozenset({"generation_failed", "evaluation_failed", "environment_failed"})
 # The warnings of all rollouts together could exceed the limit on a result's size.
 SHOWN_WARNINGS = 50
+# Of so many tasks a fifth only measures, but no fewer than this.
+MANY_TASKS, LEAST_HELD = 50, 10
+# The methods that learn from the reward model's scores.
+SCORED = frozenset({"ppo", "rloo"})
 # What each phase but the last goes on with.
 NEXT: dict[Phase, Phase] = {
     "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
 }  # fmt: skip
-
-
-class Tuning(Frozen):
-    """How a model is trained; `max_length` is in tokens, None the method's own default."""
-
-    method: Method = Field("ppo", description="What tunes the reflector.")
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="The seed of sampling and of training.")
-    epochs: float | None = Field(
-        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
-    )
-    learning_rate: float | None = Field(
-        None, gt=0, le=1, allow_inf_nan=False, description="The learning rate of a step."
-    )
-    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
-    max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
 
 
 class TrainingSoFar(Record):
@@ -78,7 +67,10 @@ class TrainingSoFar(Record):
     step: int = 0
     of: int = 0
     before: Measured = Measured()
+    others: Measured = Measured()
+    held_out: tuple[int, ...] = Field((), max_length=MOST_LISTED)
     after: Measured | None = None
+    control: Measured | None = None
     gained: tuple[Gained, ...] = Field((), max_length=MOST_LISTED)
     buffer: str | None = None
     counts: BufferCounts | None = None
@@ -108,10 +100,19 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     )
     reflector: ModelName = Field(description="The model to tune, as it is called.")
     base_model: ModelName = Field(
-        description="Its weights: a folder in MULL_ARTIFACTS, or a Hugging Face name."
+        description="Its weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy."
     )
     tuned: ModelName | None = Field(
         None, description="The tuned model as it is called, to measure what was gained."
+    )
+    held_out: int | None = Field(
+        None,
+        ge=0,
+        lt=MOST_TASKS,
+        description="How many tasks only measure; of 50 and more a fifth by default, else none.",
+    )
+    control: bool = Field(
+        False, description="Train once more, on shuffled labels, and measure that beside it."
     )
     rollouts: int = Field(3, ge=1, le=10, description="How often each task is tried.")
     concurrency: int = Field(4, ge=1, le=50, description="The most tasks tried at once.")
@@ -144,12 +145,24 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     def _fit(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
         if sum(map(encoded_size, tasks)) > TASK_BYTES:
             raise ValueError(f"the names have more than {TASK_BYTES:,} bytes in all")
+        if len(set(tasks)) < len(tasks):
+            raise ValueError("a task is named more than once")
         return tasks
 
-    @property
-    def all_rollouts(self) -> int:
-        """How many rollouts are planned."""
-        return self.rollouts * len(self.tasks)
+    @model_validator(mode="after")
+    def _leave_some(self) -> Self:
+        if self.held_out is not None and self.held_out >= len(self.tasks):
+            raise ValueError("held_out: no task is left to learn from")
+        if self.control and self.tuned is None:
+            raise ValueError("control: name the tuned model, by which it is measured")
+        return self
+
+
+def held_out(request: RetroformerTrainingRequest) -> int:
+    """Tell how many tasks only measure: what was asked for, or else by their number."""
+    count = len(request.tasks)
+    usual = max(LEAST_HELD, count // 5) if count >= MANY_TASKS else 0
+    return usual if request.held_out is None else request.held_out
 
 
 class Planned(NamedTuple):
@@ -174,6 +187,21 @@ class Training(TrainingSoFar):
         carried = TrainingSoFar(**known | {"seconds": self.seconds + seconds})
         return self.request.model_copy(update={"carried": carried})
 
+    def controlled(self, run: str) -> RetroformerTrainingRequest:
+        """Return the request of a training on shuffled labels, which collects nothing itself."""
+        carried = TrainingSoFar(
+            phase="reward_model",
+            before=self.before,
+            others=self.others,
+            held_out=self.held_out,
+            buffer=self.buffer,
+            counts=self.counts,
+            spent=self.spent,
+        )
+        tuned = (self.request.tuned or "").removesuffix(self.workflow_id) + run
+        known = {"control": False, "tuned": tuned, "carried": carried}
+        return self.request.model_copy(update=known)
+
     @property
     def stopped(self) -> bool:
         """Whether the newest decision ends the run."""
@@ -186,16 +214,33 @@ class Training(TrainingSoFar):
 
     def begin(self, phase: Phase) -> None:
         """Begin a phase. How many steps a stage has it says itself."""
-        rolls_out = phase in {"collecting", "measuring"}
-        self.phase, self.step, self.of = phase, 0, self.request.all_rollouts if rolls_out else 0
+        self.phase, self.step = phase, 0
         if phase == "measuring":
             self.after = Measured()
+        rolls_out = phase in {"collecting", "measuring"}
+        self.of = len(self._tried) * self.request.rollouts if rolls_out else 0
+
+    def hold_out(self) -> None:
+        """Draw the tasks that only measure, by the seed."""
+        request, count, held = self.request, len(self.request.tasks), held_out(self.request)
+        drawn = sorted(
+            range(count), key=lambda at: sha256(f"{request.seed} {at}".encode()).digest()
+        )
+        self.held_out = tuple(sorted(drawn[:held]))
+        if not held and request.tuned is not None:
+            self.warn("no task is held out: the gain is measured on what was trained on")
+
+    @property
+    def _tried(self) -> Sequence[int]:
+        """The places of the tasks that a phase tries."""
+        measures = self.phase == "measuring"
+        return (measures and self.held_out) or range(len(self.request.tasks))
 
     def planned(self) -> Iterator[Planned]:
         """Plan the rollouts that are left: all tasks once, then all again, as the source does."""
-        tasks = len(self.request.tasks)
-        for number in range(self.step, self.request.all_rollouts):
-            yield Planned(number % tasks, number // tasks + 1)
+        tried = self._tried
+        for number in range(self.step, len(tried) * self.request.rollouts):
+            yield Planned(tried[number % len(tried)], number // len(tried) + 1)
 
     def rollout_id(self, planned: Planned) -> str:
         """Name the workflow of a rollout."""
@@ -218,6 +263,7 @@ class Training(TrainingSoFar):
             execution=self.execution,
             rollout=planned.rollout,
             kept=not measures,
+            held_out=planned.task in self.held_out,
         )
 
     def has_room(self, in_flight: int) -> bool:
@@ -228,7 +274,7 @@ class Training(TrainingSoFar):
             self.warn(f"no more rollouts were made: {reason}")
         return reason is None
 
-    def ended(self, result: RolloutResult) -> None:
+    def ended(self, planned: Planned, result: RolloutResult) -> None:
         """Count a rollout; one whose calls failed is a failed one, too."""
         self.usage = add_usage(self.usage, result.usage)
         tokens, cost = result.usage.tokens, result.usage.cost_usd
@@ -245,17 +291,18 @@ class Training(TrainingSoFar):
             if len(self.warnings) < SHOWN_WARNINGS:
                 self.warn(warning)
         if result.stop_reason in LOST:
-            self.failed(f"{result.stop_reason}: {result.stop_explanation}")
+            self.failed(planned, f"{result.stop_reason}: {result.stop_explanation}")
             return
         self.step += 1
         self._measure(
+            planned,
             Measured(
                 made=1,
                 solved=int(result.solved),
                 reflections=len(result.gains),
                 good=sum(above(gain, 0) for gain in result.gains),
                 helped=sum(result.helped),
-            )
+            ),
         )
         if result.gains and self.after is None:
             task = cut_encoded(result.task, SHOWN_NAME_BYTES)
@@ -264,24 +311,31 @@ class Training(TrainingSoFar):
             )
             self.gained = (*self.gained, one)[-SHOWN_PAIRS:]
 
-    def failed(self, error: str) -> None:
+    def failed(self, planned: Planned, error: str) -> None:
         """Count a rollout that failed; the first few errors are shown."""
         self.step += 1
         if len(self.errors) < SHOWN_ERRORS:
             self.errors = (*self.errors, cut_with_note(error, WARNING_BYTES))
             self.warn(f"a rollout failed: {error}")
-        self._measure(Measured(made=1, failed=1))
+        self._measure(planned, Measured(made=1, failed=1))
 
-    def _measure(self, one: Measured) -> None:
+    def _measure(self, planned: Planned, one: Measured) -> None:
         if self.after is not None:
             self.after += one
+        elif self.held_out and planned.task not in self.held_out:
+            self.others += one
         else:
             self.before += one
 
     @property
+    def collected(self) -> Measured:
+        """What came of all rollouts with the untrained reflector."""
+        return self.before + self.others
+
+    @property
     def hopeless(self) -> bool:
         """Whether the first few rollouts of a phase have all failed, as the next ones will."""
-        measured = self.before if self.after is None else self.after
+        measured = self.collected if self.after is None else self.after
         return measured.failed == measured.made >= HOPELESS
 
     @property
@@ -301,7 +355,7 @@ class Training(TrainingSoFar):
         counts = self.counts or BufferCounts()
         rated = f"of {tally_words(counts.pairs, 'pair')} of reflections"
         if not counts.pairs:
-            why = f"no reflections were rated in {tally_words(self.before.made, 'rollout')}"
+            why = f"no reflections were rated in {tally_words(self.collected.made, 'rollout')}"
         elif self.tuning_pairing == "positive" and not counts.good:
             why = f"{rated} none gained anything"
         elif not counts.preferences:
@@ -309,6 +363,19 @@ class Training(TrainingSoFar):
         else:
             return ""
         return f"nothing to learn from: {why}"
+
+    @property
+    def nothing_learned(self) -> str:
+        """Say why what was trained is not to be used; empty if nothing speaks against it."""
+        if self.after is not None:
+            gain, error = self.after.gain(self.before)
+            said = f"the share of good reflections on tasks held out changed by {gain:+.2f}"
+            known = self.held_out and None not in (self.before.share_good, self.after.share_good)
+            return "" if not known or above(gain, error) else f"{said}, its error is {error:.2f}"
+        tested = self.stages.get("reward_model")
+        if self.request.method in SCORED and tested and tested.no_better_than_chance:
+            return f"the reward model was right on {tested.right} of {tested.tested} held-out pairs"
+        return ""
 
     def decide(
         self,

@@ -27,7 +27,8 @@ class BufferCounts(Record):
     """What a replay buffer holds.
 
     `good` reflections have a gain above 0. Of the pairs, `equal` have equal gains, `identical`
-    the same text twice, and `preferences` are left for pairwise training.
+    the same text twice, and `preferences` are left for pairwise training. Those `held_out` are of
+    other tasks, and counted nowhere else.
     """
 
     pairs: int = 0
@@ -35,13 +36,17 @@ class BufferCounts(Record):
     equal: int = 0
     identical: int = 0
     preferences: int = 0
+    held_out: int = 0
 
 
 class StageResult(Record):
     """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
 
     `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
-    began anew instead. `log` is the trainer's own, thinned evenly to at most 100 points.
+    began anew instead. `settings` are those that the model was trained with, also where the request
+    named none, `base_sha256` and `data_sha256` the hashes of the base's weights and of the replay
+    buffer. A reward model preferred the better reflection of `right` of the `tested` pairs held
+    out. `log` is the trainer's own, thinned evenly to at most 100 points.
     """
 
     folder: str
@@ -49,10 +54,20 @@ class StageResult(Record):
     examples: int
     seconds: float
     device: str
+    settings: dict[str, FiniteFloat] = Field(default_factory=dict, max_length=MOST_MEMBERS)
+    base_sha256: str = ""
+    data_sha256: str = ""
     log: tuple[LogPoint, ...] = Field((), max_length=MOST_LISTED)
     resumed_at: tuple[int, ...] = Field((), max_length=MOST_LISTED)
     anew: int = 0
     warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+    tested: int = 0
+    right: int = 0
+
+    @property
+    def no_better_than_chance(self) -> bool:
+        """Whether a reward model is right no more often than one half and its standard error."""
+        return self.tested > 0 and self.right / self.tested <= 0.5 + 0.5 / sqrt(self.tested)
 
 
 class StageStep(Record):
@@ -93,9 +108,17 @@ class Measured(Record):
 
     @property
     def variance(self) -> float:
-        """The variance of the share of good reflections, if they are independent; 0 for none."""
-        share = self.share_good
-        return 0.0 if share is None else share * (1 - share) / self.reflections
+        """The variance of the share of good reflections, if they are independent; 0 for none.
+
+        One good and one bad more are supposed, or else a share of 0 or 1 would have no error.
+        """
+        share = (self.good + 1) / (self.reflections + 2)
+        return share * (1 - share) / self.reflections if self.reflections else 0.0
+
+    def gain(self, before: "Measured") -> tuple[float, float]:
+        """By how much the share of good reflections rose, and the standard error of that."""
+        rose = (self.share_good or 0.0) - (before.share_good or 0.0)
+        return rose, sqrt(self.variance + before.variance)
 
     @property
     def share_helped(self) -> float | None:
@@ -123,7 +146,9 @@ class Standing(Record):
     """What the progress and the result of a training share.
 
     `before` is measured with the untrained reflector, `after` with the tuned one, None where that
-    was not measured. `gained` has the newest 200 pairs.
+    was not measured: both on the tasks `held_out`, by their places, where there are any. `others`
+    is then measured with the untrained one on all other tasks, and `control` with one that was
+    trained on shuffled labels. `gained` has the newest 200 pairs.
     """
 
     environment: str
@@ -133,7 +158,10 @@ class Standing(Record):
     reflector: str
     base_model: str
     before: Measured
+    others: Measured = Measured()
+    held_out: tuple[int, ...] = Field((), max_length=MOST_LISTED)
     after: Measured | None
+    control: Measured | None = None
     gained: tuple[Gained, ...]
     buffer: str | None
     counts: BufferCounts | None
@@ -172,13 +200,13 @@ class RetroformerTrainingResult(Standing, Result):
         if self.stop_reason != "trained":
             return self.stop_explanation
         after = self.after
-        if after is None or self.before.share_good is None or after.solved == after.made > 0:
+        if after is None or after.solved == after.made > 0:
             return ""
-        if after.share_good is None:
-            return "no reflection of the tuned reflector was rated"
-        gain = after.share_good - self.before.share_good
+        if self.before.share_good is None or after.share_good is None:
+            which = "tuned" if after.share_good is None else "untrained"
+            return f"no reflection of the {which} reflector was rated, so the gain is not known"
+        gain, error = after.gain(self.before)
         if not above(gain, 0):
             return "the tuned reflections are no better than those before"
-        chance = 2 * sqrt(self.before.variance + after.variance)
         said = f"the share of good reflections rose by {gain:.2f}, which may be chance"
-        return "" if above(gain, chance) else f"{said}: two standard errors are {chance:.2f}"
+        return "" if above(gain, 2 * error) else f"{said}: two standard errors are {2 * error:.2f}"

@@ -1,6 +1,7 @@
 """The sheet of a training: what was rated and gained, each stage's curves, and what came of it."""
 
 from collections.abc import Iterator, Sequence
+from math import sqrt
 
 from reflection import sheet as parts
 from reflection.agents.training import RetroformerTrainingRequest
@@ -71,30 +72,47 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         counts = seen.counts
         left = f"{counts.equal} of equal gain, {counts.identical} of the same text"
         facts.append(parts.Fact("pairs", f"{counts.preferences} of {counts.pairs}", left))
-    if "reward_model" in seen.stages:
-        facts.append(parts.Fact("reward model", seen.stages["reward_model"].folder))
+    if trained := seen.stages.get("reward_model"):
+        chance = f", {trained.tested / 2:g} by chance"
+        tested = f"right on {trained.right} of {trained.tested} pairs held out{chance}"
+        facts.append(parts.Fact("reward model", trained.folder, tested if trained.tested else ""))
+    if seen.held_out:
+        facts.append(parts.Fact("held out", f"{len(seen.held_out)} of {seen.tasks} tasks"))
     return facts
 
 
 def _measured(seen: Seen) -> parts.Table:
-    """Compare the untrained reflector with the tuned one."""
+    """Compare the untrained reflector with the tuned one, with standard errors."""
 
     def row(name: str, one: Measured) -> Sequence[parts.Cell]:
-        return name, one.made, one.solved, one.failed or None, one.share_good, one.share_helped
+        error = None if one.share_good is None else f"{sqrt(one.variance):.2f}"
+        rollouts = one.made, one.solved, one.failed or None
+        return name, *rollouts, one.reflections, one.share_good, error, one.share_helped
 
-    rows = [row("untrained", seen.before)] if seen.before.made else []
-    rows += [row("tuned", seen.after)] if seen.after is not None else []
+    on = ", held out" if seen.held_out else ""
+    rows = [row("before, other tasks", seen.others)] if seen.others.made else []
+    rows += [row(f"before{on}", seen.before)] if seen.before.made else []
+    rows += [row(f"after{on}", seen.after)] if seen.after is not None else []
+    rows += [row(f"control{on}", seen.control)] if seen.control is not None else []
     names = "reflector, rollouts|number, solved at once|number|extra, failed|number"
-    return parts.table("Reflections", f"{names}, good|share, solved with|share", rows)
+    shares = "reflections|number, good|share, error|number, solved with|share"
+    return parts.table("Reflections", f"{names}, {shares}", rows)
 
 
 def _stages(seen: Seen) -> parts.Table:
     rows = [
-        (_words(stage), one.examples, one.steps, round(one.seconds), one.device, _lost(one))
+        (
+            *(_words(stage), one.examples, one.steps, _rate(one)),
+            *(round(one.seconds), one.device, _lost(one)),
+        )
         for stage, one in seen.stages.items()
     ]
-    names = "stage, examples|number, steps|number, seconds|number, on|extra, after a lost worker"
-    return parts.table("Stages", names, rows)
+    names = "stage, examples|number, steps|number, learning rate|extra, seconds|number"
+    return parts.table("Stages", f"{names}, on|extra, after a lost worker", rows)
+
+
+def _rate(one: StageResult) -> str:
+    return f"{one.settings['learning_rate']:g}" if "learning_rate" in one.settings else ""
 
 
 def _lost(one: StageResult) -> str:

@@ -587,6 +587,8 @@ async def record_trainings(client: Client) -> None:
 
     rated = "training-trained_collecting_1_1", "training-trained_measuring_1_2"
     await one("training-trained", *rated, tuned="tuned", method="kto")
+    held: dict[str, Any] = {"held_out": 1, "rollouts": 3, "seed": 4, "control": True}
+    await one("training-held-out", tuned="reflector/training-held-out", method="kto", **held)
     await one("training-no-signal", tasks=["8"])
     await one("training-unrated", "training-unrated_collecting_1_1", tasks=["5", "seven"])
     await one("training-failed", tasks=["seven"])

@@ -196,12 +196,12 @@ CALLED = {
 }
 # Initialise; then up to the limit solve (plan and execute, in turn), evaluate, reflect, remember.
 # Retroformer samples reflections, and scores them. A rollout tries each of two, and keeps the pair.
-# A training finds its model, collects rollouts, puts their pairs together, trains two models, and
-# measures.
+# A training finds its models, collects rollouts, puts their pairs together, trains two models, and
+# measures; with a control it is made once more, on shuffled labels.
 ORDERS = {
     "reflexion": "bl?((px)*p?(E|jj?)(fw?)?)*(px)*p?v?",
     "retroformer": "bl?((px)*p?(E|jj?)(f+sw?)?)*(px)*p?v?",
-    "training": "mr+(B(TT?r*)?)?",
+    "training": "d?mr+(B(TT?r*)?)?(ht)?K?",
     "rollout": "b((px)*pE)(ff(px)*pE(px)*pEk?)?",
 }
 LETTERS = {
@@ -217,9 +217,13 @@ LETTERS = {
     "score_reflections": "s",
     "keep_pair": "k",
     "RetroformerRolloutWorkflow": "r",
+    "describe_model": "d",
     "find_base_model": "m",
     "assemble_buffer": "B",
     "train_stage": "T",
+    "shuffle_labels": "h",
+    "RetroformerTrainingWorkflow": "t",
+    "keep_result": "K",
 }
 
 

@@ -116,8 +116,8 @@ class World(NamedTuple):
         """Train by `mull train` on half of the tasks."""
         return self.type(
             "train", "--env", "keys", "--tasks", str(self.folder / "tasks"), "--rollouts", "2",
-            "--reflector", "hosted_vllm/base", "--base-model", "base", "--id", identity,
-            "--learning-rate", "2e-3", *more,
+            "--reflector", "reflector/base", "--base-model", "base", "--id", identity,
+            *more,
         )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def made(folder: Path, environment: Mapping[str, str]) -> Iterator[World]:
             "MULL_MODEL": "openai/scripted",
             "OPENAI_API_BASE": endpoint.url,
             "OPENAI_API_KEY": "sk-secret",
-            "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{port}/v1",
+            "MULL_REFLECTORS": f"http://127.0.0.1:{port}/v1",
             "MULL_ARTIFACTS": str(folder),
         }
         yield World(folder, {**environment, **own}, port)

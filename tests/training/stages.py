@@ -99,7 +99,7 @@ def outcome(root: Path, asked: StageTask) -> Line:
 
 def weights(root: Path, stage: str) -> bytes:
     """Read the weights of a stage that is done."""
-    return (run_folder(root, RUN) / stage / "model.safetensors").read_bytes()
+    return (run_folder(root, RUN) / stage / "adapter_model.safetensors").read_bytes()
 
 
 def attempts(root: Path, stage: str) -> Attempts:

@@ -4,7 +4,10 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -12,8 +15,10 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
-from activities.training.port import BUFFER, BufferTask, PairTask
+from activities.training.port import BUFFER, BufferTask, ControlTask, PairTask, ResultTask
 from bench.tiny_llama import rated_pairs
+from reflection.agents.rating import RatedPair, judgments
+from reflection.agents.training_result import RetroformerTrainingResult
 from tests.patience import PATIENCE
 from tests.training.stages import RUN, artifacts, task
 
@@ -185,3 +190,71 @@ def test_run_stays_in_the_folder(run: str, tmp_path: Path) -> None:
 
     assert folder.resolve().parent == tmp_path.resolve()
     assert folder != run_folder(tmp_path, f"{run}.")
+
+
+async def test_what_a_stage_holds_others_put_aside(tmp_path: Path) -> None:
+    """While a stage trains nothing else holds models."""
+    note = tmp_path / "note"
+
+    @asynccontextmanager
+    async def aside() -> AsyncIterator[None]:
+        note.write_text("aside")
+        yield
+        note.write_text("back")
+
+    done = json.dumps({"done": DONE | {"device": "?"}}).replace("?", "{}")
+    program = f"print({done!r}.replace('{{}}', open({str(note)!r}).read()))"
+    activities = TrainingActivities(tmp_path, program=[sys.executable, "-c", program], aside=aside)
+
+    result = await ActivityEnvironment().run(activities.train_stage, task())
+
+    assert (result.device, note.read_text()) == ("aside", "back")
+
+
+async def test_a_reflector_has_the_training_s_result(tmp_path: Path) -> None:
+    """So whoever is given the adapter alone knows what it gained."""
+    recorded = Path("tests/replay/unreleased/outcomes/training-trained.json").read_text()
+    result = RetroformerTrainingResult.model_validate(json.loads(recorded)["result"])
+    folder = run_folder(tmp_path, RUN)
+    (folder / "reflector").mkdir(parents=True)
+
+    asked = ResultTask(run=RUN, result=result)
+    await ActivityEnvironment().run(TrainingActivities(tmp_path).keep_result, asked)
+
+    for place in (folder, folder / "reflector"):
+        kept = (place / "result.json").read_bytes()
+        assert RetroformerTrainingResult.model_validate_json(kept) == result
+
+
+async def test_shuffled_labels_tell_nothing(tmp_path: Path) -> None:
+    """Of pairs of equal gain too; those held out keep theirs. The same seed gives the same ones."""
+    drawn, pairs = Random(0), list[RatedPair]()
+    for number, pair in enumerate(rated_pairs(1_000, 0)):
+        # Nearly a third of all reflections are good, each by itself.
+        good = [drawn.random() < 0.3 for _ in pair.tried]
+        texts = [f"{'good' if one else 'bad'} {place}" for place, one in enumerate(good)]
+        tried = tuple(
+            item.model_copy(update={"reflection": text})
+            for item, text in zip(pair.tried, texts, strict=True)
+        )
+        known = {"tried": tried, "held_out": number % 5 == 0}
+        pairs.append(pair.model_copy(update=known).gaining(*map(float, good)))
+    write_buffer(run_folder(tmp_path, RUN), pairs)
+    found = list[list[RatedPair]]()
+    for seed in (1, 1, 2):
+        asked = ControlTask(run=RUN, control=f"{RUN}/control", seed=seed)
+        await ActivityEnvironment().run(TrainingActivities(tmp_path).shuffle_labels, asked)
+        found.append(read_buffer(run_folder(tmp_path, f"{RUN}/control")))
+
+    assert read_buffer(run_folder(tmp_path, RUN)) == pairs
+    assert found[0] == found[1] != found[2]
+    assert [one for one in found[0] if one.held_out] == [one for one in pairs if one.held_out]
+    learned = [one for one in found[0] if not one.held_out]
+    for pairing in ("positive", "ordered"):
+        labels = judgments(learned, pairing)
+        shares = [
+            sum(one.reflection.startswith("good") for one in labels if one.correct is label)
+            / sum(one.correct is label for one in labels)
+            for label in (True, False)
+        ]
+        assert shares == pytest.approx([0.3, 0.3], abs=0.07)

@@ -10,6 +10,8 @@ import pytest
 
 from bench import training
 from bench.tiny_llama import Turned, is_good, rated_pairs
+from bench.training import Learned, measured
+from reflection.agents.training_result import StageResult
 
 
 @pytest.mark.parametrize(
@@ -33,8 +35,8 @@ def test_it_prints_quartiles(
 ) -> None:
     """Of the seeds, for each method and way; what learns nothing where it should is told."""
 
-    async def learn(*_: Any) -> tuple[Path, float]:
-        return base, 2.0
+    async def learn(*_: Any) -> Learned:
+        return Learned(base, 2.0, {})
 
     monkeypatch.setattr(training, "learn", learn)
     (tmp_path / "base").symlink_to(base)
@@ -45,6 +47,29 @@ def test_it_prints_quartiles(
 
     share, printed = r"0\.\d\d \(quartiles 0\.\d\d to 0\.\d\d\)", capsys.readouterr().out
     for turned in asked.turned:
-        assert len(re.findall(rf"rloo +{turned} +[01] +0\.\d\d +0\.\d\d +2\n", printed)) == 2
+        row = rf"rloo +{turned} +[01] +0\.\d\d +0\.\d\d +no_signal +2\n"
+        assert len(re.findall(row, printed)) == 2
         assert re.search(rf"rloo +{turned} +after {share}, seconds 2.00 \(", printed)
     assert len(missed) == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "right", "ended"),
+    [(0.6, 40, "trained"), (0.6, 27, "no_signal"), (0.52, 40, "no_signal")],
+)
+def test_it_says_how_a_training_ends(after: float, right: int, ended: str) -> None:
+    """Without a signal where the gain is within its error, or the reward model near chance."""
+    rewarding = StageResult(
+        folder="r", steps=1, examples=1, seconds=1, device="CPU", tested=48, right=right
+    )
+    learned = Learned(Path("r"), 2.0, {"reward_model": rewarding})
+
+    assert training.ending(measured(0.5, 400), measured(after, 400), learned) == ended
+
+
+def test_it_counts_kills(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stage that is killed at a random moment has the same weights, whatever it did then."""
+    missed = training.kill(tmp_path, base, argparse.Namespace(methods=[], kills=1))
+
+    assert missed == []
+    assert re.search(r"reward_model +1 +[01] +[01] +0\n", capsys.readouterr().out)

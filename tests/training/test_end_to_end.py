@@ -26,13 +26,13 @@ def test_a_trained_reflector_helps_the_agent(world: World) -> None:
     """Half of the reflections are good before, nine of ten after: it then solves its task."""
     worker = world.worker()
     try:
-        words = ("--method", "rloo", "--epochs", "12", "--tuned", "hosted_vllm/RUN")
+        words = ("--method", "rloo", "--epochs", "12", "--tuned", "reflector/RUN")
         trained = world.train(RUN, *words)
         assert trained.returncode == 0, trained.stderr
         found = json.loads(trained.stdout)
         chosen = world.type(
             "retroformer", "--env", "keys", "--task", "grey case", "--episode-limit", "2",
-            "--reflector", f"hosted_vllm/{RUN}", "--reward-model", f"{RUN}/reward_model",
+            "--reflector", f"reflector/{RUN}", "--reward-model", f"{RUN}/reward_model",
         )  # fmt: skip
     finally:
         worker.terminate()

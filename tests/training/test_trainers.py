@@ -15,12 +15,13 @@ from transformers import (
 )
 
 from activities.training import weights
-from activities.training.artifacts import TrainingError
-from activities.training.job import Job, settings
+from activities.training.artifacts import TrainingError, run_folder, write_buffer
+from activities.training.job import RECIPES, Job, recipe, settings
 from activities.training.trainers import Reward, train
 from activities.training.weights import (
     TEMPLATE,
     WeightsError,
+    base_of,
     batch_size,
     load_policy,
     load_reward_model,
@@ -30,10 +31,12 @@ from activities.training.weights import (
     prompt_text,
     save,
     score,
+    token_bytes,
 )
 from bench.tiny_llama import prompts, rated_pairs
 from reflection.agents.rating import RatedPair
-from tests.training.stages import task
+from reflection.text import tally_words
+from tests.training.stages import RUN, artifacts, outcome, task
 
 # TRL's own use of what Transformers will remove, at each step; versions of both are pinned.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -75,7 +78,7 @@ def with_gains(first: float, second: float, texts: tuple[str, str] = (GOOD, BAD)
 
 @pytest.mark.parametrize(
     ("gigabytes", "tokens", "rows"),
-    [(141, 64, 32), (141, 1_024, 4), (24, 1_024, 1), (24, 200, 4), (1, 4_096, 1)],
+    [(141, 64, 32), (141, 1_024, 4), (24, 1_024, 1), (24, 200, 2), (1, 4_096, 1)],
 )
 def test_a_gpu_is_used_as_its_memory_allows(
     gigabytes: int, tokens: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,7 +89,9 @@ def test_a_gpu_is_used_as_its_memory_allows(
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: known)
     # As large as a model of 1.5 billion parameters.
     config = SimpleNamespace(hidden_size=1_536, num_hidden_layers=28, vocab_size=151_936)
-    model: Any = SimpleNamespace(device=torch.device("cuda"), config=config)
+    model: Any = SimpleNamespace(
+        device=torch.device("cuda"), config=config, num_parameters=lambda: 1.5e9
+    )
 
     given = settings(job(tmp_path, tmp_path, [], batch_size=32), model, tokens, 100)
 
@@ -227,9 +232,8 @@ def test_one_pair_is_enough(method: str, base: Path, tmp_path: Path) -> None:
     trained = train(asked)
 
     assert trained.steps == 4
-    assert asked.warnings == [
-        f"The {stage.replace('_', ' ')} learned from only {trained.examples} rows."
-    ]
+    learned = f"The {stage.replace('_', ' ')} learned from only"
+    assert asked.warnings == [f"{learned} {tally_words(trained.examples, 'row')}."]
 
 
 def test_ppo_without_a_reward_model_is_refused(base: Path, tmp_path: Path) -> None:
@@ -315,7 +319,156 @@ def test_what_may_be_loaded_is_stated_at_each_load() -> None:
         for path in Path(weights.__file__).parent.glob("*.py")
         for _ in re.findall(r"\.from_pretrained\(", path.read_text("utf-8"))
     ]
-    assert calls == ["weights.py"]
+    # Models and tokenizers by the one, adapters by the other.
+    assert calls == ["weights.py"] * 2
+
+
+@pytest.mark.parametrize("method", ["reward_model", "ppo", "rloo", "kto", "dpo"])
+def test_an_adapter_is_saved(method: str, base: Path, reward_model: Path, tmp_path: Path) -> None:
+    """It is a part of its base's size, names its base, and is loaded on it: another model then."""
+    stage = "reward_model" if method == "reward_model" else "reflector"
+    given = {"stage": stage, "method": "ppo" if stage == method else method, "epochs": 1.0}
+    asked = job(base, tmp_path, rated_pairs(16, 0), **given)
+    asked.reward_model, asked.base = reward_model, "../base"
+    (tmp_path / "base").symlink_to(base)
+
+    folder = Path(train(asked).folder)
+
+    assert not (folder / "model.safetensors").exists()
+    assert base_of(folder) == str(base.resolve())
+    kind, load = (
+        (new_reward_model(base, 1, 0), load_reward_model)
+        if method == "reward_model"
+        else (load_policy(base), load_policy)
+    )
+    adapted = load(folder)
+    assert adapted.num_parameters() == kind.num_parameters()
+    name = "model.layers.0.self_attn.q_proj.weight"
+    assert not torch.equal(adapted.state_dict()[name], kind.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rates"),
+    [(127_000, (5e-4, 1e-3)), (135e6, (1e-5, 4e-4)), (7e9, (1e-6, 1e-4))],
+)
+def test_settings_suit_the_size_of_the_model(
+    parameters: float, rates: tuple[float, float], tmp_path: Path
+) -> None:
+    """By a table; what the request names comes first, and all that was used is told."""
+    model: Any = SimpleNamespace(num_parameters=lambda: parameters)
+    nothing = dict.fromkeys(("epochs", "learning_rate", "batch_size"))
+    for method in ("ppo", "rloo", "kto", "dpo"):
+        asked = job(tmp_path, tmp_path, [], stage="reflector", method=method, **nothing)
+        least, most = rates
+        assert least <= recipe(asked, model).learning_rate <= most
+        assert recipe(asked, model).beta > 0
+    asked = job(tmp_path, tmp_path, [], lora_rank=3, lora_alpha=5, beta=0.2, batch_size=7)
+
+    assert recipe(asked, model)[2:] == (3, 5, 7, 0.2)
+
+
+def test_what_was_used_is_told(base: Path, tmp_path: Path) -> None:
+    """Also where the request names none of it."""
+    asked = job(
+        base, tmp_path, rated_pairs(24, 0), epochs=None, learning_rate=None, batch_size=None
+    )
+
+    told = train(asked).settings
+
+    assert told == RECIPES[1e7]["reward_model"]._asdict() | {"rows_at_once": 16}
+
+
+def test_rows_at_once_are_those_of_before(base: Path, tmp_path: Path) -> None:
+    """Whoever goes on computes as many at once as whoever began, whatever its memory is."""
+    model = load_policy(base)
+    asked = job(base, tmp_path, [], batch_size=8, rows_at_once=2)
+
+    first = settings(asked, model, 64, 100)
+    again = settings(job(base, tmp_path, [], batch_size=8, rows_at_once=4), model, 64, 100)
+
+    assert first["per_device_train_batch_size"] == again["per_device_train_batch_size"] == 2
+    assert first["gradient_accumulation_steps"] == 4
+
+
+@pytest.mark.parametrize(("most", "at_once"), [(12, 8), (9, 8), (5, 4), (3, 2), (1, 1), (99, 16)])
+def test_rows_at_once_leave_the_batch(base: Path, tmp_path: Path, most: int, at_once: int) -> None:
+    """Whatever the bound is, a step learns from as many rows."""
+    asked = job(base, tmp_path, [], batch_size=16, rows_at_once=most)
+
+    found = settings(asked, load_policy(base), 64, 100)
+
+    assert found["per_device_train_batch_size"] == at_once
+    assert found["gradient_accumulation_steps"] * at_once == 16
+
+
+def test_nothing_learns_from_what_is_held_out(base: Path, tmp_path: Path) -> None:
+    """It tests the reward model alone, which says so where that is little."""
+    root = artifacts(tmp_path / "root", base)
+    pairs = [
+        one.model_copy(update={"held_out": place % 4 == 0})
+        for place, one in enumerate(rated_pairs(24, 0))
+    ]
+    write_buffer(run_folder(root, RUN), pairs)
+    asked = task(), task("reflector", "dpo")
+    [rewarding, tuning] = [outcome(root, one)["done"] for one in asked]
+
+    assert (rewarding["examples"], rewarding["tested"]) == (18, 6)
+    assert any("tested on only 6 pairs held out" in said for said in rewarding["warnings"])
+    assert (tuning["examples"], tuning["tested"]) == (18, 0)
+
+
+def test_too_little_memory_is_no_passing_trouble(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage ends, and says what to do: it would happen again."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr("trl.RewardTrainer.train", full)
+
+    with pytest.raises(TrainingError, match="train again with --rows-at-once 4, or a smaller"):
+        train(job(base, tmp_path, rated_pairs(24, 0), batch_size=8))
+
+
+def test_a_model_that_does_not_fit_is_no_passing_trouble(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU torch has no error of its own for it; any other error is as it was."""
+    said = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 30 bytes"
+
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr("activities.training.trainers.new_reward_model", full)
+
+    with pytest.raises(TrainingError, match="reward_model: train again with a smaller --max"):
+        train(job(base, tmp_path, rated_pairs(24, 0)))
+    said = "shapes do not match"
+    with pytest.raises(RuntimeError, match=said):
+        train(job(base, tmp_path, rated_pairs(24, 0)))
+
+
+def test_rows_on_a_gpu_are_computed_anew_layer_by_layer(base: Path) -> None:
+    """So a token takes little there; what is left are the logits."""
+    model = load_policy(base)
+    config = model.config
+
+    on_gpu, on_cpu = token_bytes(model, gpu=True), token_bytes(model, gpu=False)
+
+    assert on_cpu == 68 * config.hidden_size * config.num_hidden_layers + 36 * config.vocab_size
+    assert (
+        on_gpu == (68 + 2 * config.num_hidden_layers) * config.hidden_size + 36 * config.vocab_size
+    )
+
+
+def test_nothing_moved_is_said(base: Path, tmp_path: Path) -> None:
+    """Where every step was too small to change a weight, nobody takes the model for a tuned one."""
+    asked = job(base, tmp_path, rated_pairs(24, 0), epochs=1.0, learning_rate=1e-45)
+
+    train(asked)
+
+    assert any(said.startswith("Nothing moved") for said in asked.warnings)
 
 
 def test_policy_is_no_reward_model(base: Path) -> None:

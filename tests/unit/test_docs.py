@@ -42,7 +42,7 @@ NAMED = [
     ("glossary.md", "The turn", "Stop reasons", get_args(turned.StopReason)),
     ("glossary.md", "Learning from failures", "Stop reasons", get_args(tried.StopReason)),
     ("glossary.md", "Training reflections", "Stop reasons", get_args(trained.StopReason)),
-    ("guide.md", "How reflections are trained", "| `--method`", get_args(trained.Method)),
+    ("training.md", "The steps", "| `--method`", get_args(trained.Method)),
     ("glossary.md", "Learning from failures", "**Episode.**", get_args(tried.EpisodeEnd)),
     ("glossary.md", "Learning from failures", "**Best episode.**", get_args(tried.Status)),
     ("glossary.md", "Learning from failures", "**Strategy.**", get_args(Strategy)),

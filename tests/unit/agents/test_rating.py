@@ -75,6 +75,17 @@ def test_the_labels_are_those_of_the_figure(
     assert (rated.correct, rated.undetermined) == (correct, undetermined)
 
 
+def test_a_pair_with_other_gains_has_other_labels() -> None:
+    """Nothing else of it differs."""
+    one = pair(0.5, 0.0)
+
+    other = one.gaining(0.0, 0.25)
+
+    assert (other.gains, other.correct) == ((0.0, 0.25), (False, True))
+    assert [item.reflection for item in other.tried] == ["a", "b"]
+    assert other.gaining(*one.gains) == one
+
+
 def test_a_written_pair_says_its_labels() -> None:
     """A pair as JSON has its gains and labels, which are computed anew when it is read."""
     written = pair(0.5, -0.5).model_dump_json()
@@ -137,4 +148,8 @@ def test_single_reflections_are_labelled_by_the_figure_or_by_order() -> None:
     assert judgments(rated, "positive") == [
         Judgment("p", "a", correct=False), Judgment("p", "b", correct=False),
         Judgment("p", "a", correct=True), Judgment("p", "b", correct=True),
+    ]  # fmt: skip
+    blank = [pair(0.5, 0.0, ("a", " \n")), pair(0.0, 0.0, ("", "b"))]
+    assert judgments(blank, "positive") == [
+        Judgment("p", "a", correct=True), Judgment("p", "b", correct=False),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from commands.page import page_html
 from commands.terminal import print_sheet
 from reflection.agents.retroformer import RolloutResult
-from reflection.agents.training import RetroformerTrainingRequest, Training
+from reflection.agents.training import Planned, RetroformerTrainingRequest, Training
 from reflection.agents.training_result import BufferCounts, LogPoint, Measured, StageResult
 from reflection.agents.training_sheet import sheet
 from reflection.run import usage
@@ -16,6 +16,7 @@ from reflection.sheet import Sheet
 from tests.unit.runs import START
 from tests.unit.sheets import HOSTILE, console, fact, table, written
 
+FIRST = Planned(0, 1)
 LOG = (
     LogPoint(step=1, values={"loss": 0.7, "accuracy": 0.5}),
     LogPoint(step=2, values={"loss": 0.3, "accuracy": 1.0}),
@@ -31,7 +32,7 @@ def training(*tasks: str) -> Training:
     state = Training(request=request, workflow_id="first", execution="1")
     state.begin("collecting")
     for planned in state.planned():
-        state.ended(rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
+        state.ended(planned, rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
     state.buffer, state.counts = "first/replay-buffer.jsonl", BufferCounts(pairs=2, preferences=2)
     state.decide("2 pairs of reflections rated", START)
     return state
@@ -57,7 +58,7 @@ def test_a_gain_of_rounding_alone_is_not_good() -> None:
     state = training("t")
     before = state.before.good
 
-    state.ended(rollout("t", 1, (0.1 + 0.2 - 0.3, 0.5)))
+    state.ended(FIRST, rollout("t", 1, (0.1 + 0.2 - 0.3, 0.5)))
 
     assert state.before.good == before + 1
 
@@ -67,10 +68,12 @@ def ended(state: Training) -> Sheet:
     known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": LOG}
     state.stages = {
         "reward_model": StageResult(folder="first/m", steps=2, resumed_at=(1,), **known),
-        "reflector": StageResult(folder="first/r", steps=2, anew=1, **known),
+        "reflector": StageResult(
+            folder="first/r", steps=2, anew=1, settings={"learning_rate": 2e-5}, **known
+        ),
     }
     state.begin("measuring")
-    state.ended(rollout("7", 1, (1.0, 1.0)))
+    state.ended(FIRST, rollout("7", 1, (1.0, 1.0)))
     state.decide("the reflector was tuned by ppo", START, "trained")
     return sheet(state.result())
 
@@ -96,23 +99,26 @@ def test_an_ended_training_shows_curves_gains_and_what_it_made() -> None:
     assert seen.charts[0].curves[0].points == (0.7, 0.3)
     assert table(seen, "Gains").rows[0] == ("7", 1, 1.0, 0.0)
     assert [row[-1] for row in table(seen, "Stages").rows] == ["resumed at step 1", "began anew"]
-    assert [row[4] for row in table(seen, "Reflections").rows] == [0.5, 1.0]
+    assert [row[3] for row in table(seen, "Stages").rows] == ["", "2e-05"]
+    assert [row[5] for row in table(seen, "Reflections").rows] == [0.5, 1.0]
     assert seen.answer is not None
     assert seen.answer.content == "first/r"
 
 
 def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
-    """Where its rollouts have no reflections nothing is known of it; solving all needs none."""
+    """Where either's rollouts have no reflections no gain is known; solving all needs none."""
     doubts = []
-    for solved in (False, True):
+    for before, gains, solved in ((1, (), False), (1, (), True), (0, (1.0,), False)):
         state = training("7")
+        state.before = Measured(made=1, reflections=before, good=before)
         state.begin("measuring")
-        one = rollout("7", 1, ())
-        state.ended(one.model_copy(update={"solved": solved}))
+        one = rollout("7", 1, gains)
+        state.ended(FIRST, one.model_copy(update={"solved": solved}))
         state.decide("the reflector was tuned by ppo", START, "trained")
         doubts.append(state.result().doubt)
 
-    assert doubts == ["no reflection of the tuned reflector was rated", ""]
+    said = "no reflection of the {} reflector was rated, so the gain is not known"
+    assert doubts == [said.format("tuned"), "", said.format("untrained")]
 
 
 def test_a_task_of_any_name_fits_both_renderers() -> None:
@@ -144,7 +150,7 @@ def test_the_warnings_of_rollouts_are_bounded() -> None:
     """Those of thousands would be a result that the server refuses."""
     state = training("7")
     for number in range(500):
-        state.ended(rollout("7", number, (), warnings=(f"warning {number}",)))
+        state.ended(FIRST, rollout("7", number, (), warnings=(f"warning {number}",)))
 
     assert len(state.warnings) == 50
 
@@ -158,8 +164,8 @@ def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
     silent = Training(request=state.request, workflow_id="silent", execution="1")
     beginning = [silent.has_room(in_flight) for in_flight in (0, 1)]
     for one in (known, unknown):
-        state.ended(rollout("7", 9, ()).model_copy(update={"usage": one}))
-    silent.ended(rollout("7", 9, ()).model_copy(update={"usage": unknown}))
+        state.ended(FIRST, rollout("7", 9, ()).model_copy(update={"usage": one}))
+    silent.ended(FIRST, rollout("7", 9, ()).model_copy(update={"usage": unknown}))
 
     assert beginning == [True, False]
     assert [state.has_room(in_flight) for in_flight in (0, 1)] == [True, False]
@@ -186,6 +192,133 @@ def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> 
     assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""
 
 
+def held_out(count: int, **given: Any) -> Training:
+    """A training of so many tasks that has begun."""
+    request = RetroformerTrainingRequest(
+        environment="counting",
+        tasks=tuple(str(number) for number in range(count)),
+        reflector="base",
+        base_model="tiny",
+        tuned="first",
+        **given,
+    )
+    state = Training(request=request, workflow_id="first", execution="1")
+    state.hold_out()
+    state.begin("collecting")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("tasks", "given", "held"),
+    [
+        (49, {}, 0),
+        (50, {}, 10),
+        (51, {}, 10),
+        (100, {}, 20),
+        (20, {"held_out": 5}, 5),
+        (100, {"held_out": 0}, 0),
+    ],
+)
+def test_a_fifth_of_the_tasks_only_measures(tasks: int, given: dict[str, Any], held: int) -> None:
+    """Where there are fifty or more, or as asked; drawn by the seed; none is said."""
+    state = held_out(tasks, **given)
+
+    assert len(set(state.held_out)) == held
+    assert state.held_out == held_out(tasks, **given).held_out
+    assert (state.held_out != held_out(tasks, seed=1, **given).held_out) == (held > 0)
+    assert [said.startswith("no task is held out") for said in state.warnings] == [True] * (
+        not held
+    )
+    kept = [state.rollout(planned) for planned in state.planned()]
+    assert sum(one.held_out for one in kept) == 3 * held
+    assert all(one.kept for one in kept)
+
+
+def test_a_training_needs_a_task_to_learn_from() -> None:
+    with pytest.raises(ValidationError, match="no task is left to learn from"):
+        held_out(5, held_out=5)
+
+
+def measured(before: tuple[int, int], after: tuple[int, int]) -> Training:
+    """A training after which so many of so many reflections on tasks held out are good."""
+    state = held_out(50)
+    for planned in state.planned():
+        state.ended(planned, rollout(str(planned.task), 1, (0.0, 0.0)))
+    state.before = Measured(made=50, reflections=before[1], good=before[0])
+    state.begin("measuring")
+    tried = [planned.task for planned in state.planned()]
+    assert {*tried} == {*state.held_out}
+    assert state.of == len(tried) == 30
+    state.after = Measured(made=50, reflections=after[1], good=after[0])
+    return state
+
+
+def test_shares_are_those_of_the_tasks_held_out() -> None:
+    """The others are counted beside them, and shown with their own errors."""
+    state = measured((30, 100), (60, 100))
+
+    assert (state.others.made, state.collected.made) == (120, 170)
+    state.decide("tuned", START, "trained")
+    shown = table(sheet(state.result()), "Reflections")
+    assert [row[0] for row in shown.rows] == [
+        "before, other tasks",
+        "before, held out",
+        "after, held out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (30, "changed by +0.00, its error is 0.07"),
+        (20, "changed by -0.10"),
+        (36, "its error is 0.07"),
+        (40, ""),
+    ],
+)
+def test_a_gain_below_its_error_is_none(after: int, said: str) -> None:
+    """On tasks held out; such a training ends as `no_signal`."""
+    found = measured((30, 100), (after, 100)).nothing_learned
+
+    assert (said in found) if said else found == ""
+
+
+def test_one_good_reflection_is_no_signal() -> None:
+    """A share of 0 or 1 has an error, too."""
+    assert "its error is" in measured((0, 72), (1, 72)).nothing_learned
+    assert measured((0, 72), (5, 72)).nothing_learned == ""
+
+
+def test_a_task_is_named_once() -> None:
+    """Or else it could be held out and learned from."""
+    with pytest.raises(ValueError, match="a task is named more than once"):
+        training("7", "7")
+
+
+@pytest.mark.parametrize(
+    ("method", "right", "nothing"),
+    [("ppo", 21, True), ("rloo", 20, True), ("rloo", 22, False), ("kto", 10, False)],
+)
+def test_a_reward_model_by_chance_ends_what_learns_from_it(
+    method: str, right: int, *, nothing: bool
+) -> None:
+    """Of 36 pairs it is right by chance on 18, give or take 3."""
+    state = held_out(50, method=method)
+    state.stages = {
+        "reward_model": StageResult(
+            folder="first/reward_model",
+            steps=1,
+            examples=1,
+            seconds=1,
+            device="CPU",
+            tested=36,
+            right=right,
+        )
+    }
+
+    assert (state.nothing_learned != "") == nothing
+
+
 @pytest.mark.parametrize("letter", ["n", "é", "\N{GRINNING FACE}"])
 def test_what_a_long_training_carries_is_no_large_event(letter: str) -> None:
     """Its next history begins with the names of its tasks, and all that was rated and logged."""
@@ -194,8 +327,8 @@ def test_what_a_long_training_carries_is_no_large_event(letter: str) -> None:
     state = training(*(f"{number}{letter * 40}" for number in range(200)))
     for number in range(500):
         one = rollout(letter * 500, number, (0.1, 0.2), warnings=(f"{number} {letter * 9_000}",))
-        state.ended(one)
-        state.failed(letter * 9_000)
+        state.ended(FIRST, one)
+        state.failed(FIRST, letter * 9_000)
     values = {f"{number}{letter}": 0.123456 for number in range(20)}
     log = tuple(LogPoint(step=step, values=values) for step in range(100))
     known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": log}

@@ -16,7 +16,9 @@ from activities.training.port import (
     BaseModelTask,
     BufferResult,
     BufferTask,
+    ControlTask,
     PairTask,
+    ResultTask,
     Scores,
     ScoreTask,
     StageTask,
@@ -37,7 +39,10 @@ class ScriptedTraining:
         self.scored: list[ScoreTask] = []
         self.kept: list[PairTask] = []
         self.stages: list[StageTask] = []
-        self.hangs = False
+        self.controls: list[ControlTask] = []
+        self.results: list[ResultTask] = []
+        self.hangs = self.full = False
+        self.shuffles: asyncio.Event | None = None
         self.cancelled = 0
 
     @property
@@ -74,6 +79,20 @@ class ScriptedTraining:
         return BufferResult(path=path, counts=counts, sha256="0" * 64)
 
     @activity.defn
+    async def shuffle_labels(self, task: ControlTask) -> None:
+        """Note it."""
+        self.controls.append(task)
+        if self.shuffles is not None:
+            await self.shuffles.wait()
+
+    @activity.defn
+    async def keep_result(self, task: ResultTask) -> None:
+        """Keep a result, unless the disk is full."""
+        if self.full:
+            raise ApplicationError("The disk is full.", non_retryable=True)
+        self.results.append(task)
+
+    @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:
         """Tell of one step, and be done."""
         self.stages.append(task)
@@ -98,7 +117,8 @@ async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[No
     """Serve the queue of the workers that train."""
     activities: list[Callable[..., Any]] = [
         training.score_reflections, training.find_base_model, training.keep_pair,
-        training.assemble_buffer, training.train_stage,
+        training.assemble_buffer, training.train_stage, training.shuffle_labels,
+        training.keep_result,
     ]  # fmt: skip
     soon = timedelta(seconds=1)
     async with Worker(

@@ -1,18 +1,20 @@
 """The training of a reflector on a real server: its phases, what ends it, and what it tells."""
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from activities.language_model.port import ModelCall, PermanentModelError
+from activities.language_model.port import Abilities, ModelCall, PermanentModelError
 from commands import follow
 from commands.command import Exit
 from commands.follow import Wanted
 from reflection.agents.training import RetroformerTrainingRequest
 from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
+from reflection.agents.training_sheet import sheet
 from tests.conftest import begin
 from tests.patience import PATIENCE
 from tests.workflows.agents.running import Handle, ScriptedAgent, served
@@ -120,6 +122,85 @@ async def test_without_signal_nothing_is_trained(client: Client) -> None:
     assert "no reflections were rated in 1 rollout" in nothing.doubt
 
 
+async def test_a_control_learns_from_shuffled_labels(client: Client) -> None:
+    """In a run of its own, from the same pairs: what it gains stands beside the training's gain."""
+
+    class Two(Advised):
+        async def complete(self, call: ModelCall) -> Any:
+            learned = call.model == "tuned/" + handle.id
+            name = "tuned" if learned else "base"
+            return await super().complete(call.model_copy(update={"model": name}))
+
+    training = ScriptedTraining()
+    async with served(client, Two()), trains(client, training):
+        name = f"training-{uuid.uuid4().hex}"
+        asked = request(rollouts=3, tuned=f"tuned/{name}", method="kto", seed=4, control=True)
+        handle = await client.start_workflow(
+            "RetroformerTrainingWorkflow", asked, id=name, task_queue="mull"
+        )
+        result = await end(handle)
+
+    assert [(one.run, one.control) for one in training.controls] == [(name, f"{name}/control")]
+    assert [(one.run, one.stage) for one in training.stages] == [
+        (name, "reward_model"), (name, "reflector"),
+        (f"{name}/control", "reward_model"), (f"{name}/control", "reflector"),
+    ]  # fmt: skip
+    assert len(training.pairs) == 6
+    assert result.after is not None
+    assert result.control is not None
+    assert (result.after.share_good, result.control.share_good) == (0.5, 0.25)
+    [table] = [one for one in sheet(result).tables if one.title == "Reflections"]
+    assert [row[0] for row in table.rows] == ["before", "after", "control"]
+
+
+async def test_a_control_needs_a_name_of_its_own(client: Client) -> None:
+    """Its model is called by its run's id: where the tuned one is not, both would be the same."""
+    training = ScriptedTraining()
+    async with served(client, Advised()), trains(client, training):
+        handle = await start(client, tuned="tuned", control=True)
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert f"name the tuned model by this run's id, as …/{handle.id}" in failed.value.cause.message
+    assert training.stages == []
+
+
+async def test_a_control_that_is_finished_trains_nothing(client: Client) -> None:
+    """A person who ends the run while its labels are shuffled ends it once."""
+    training = ScriptedTraining()
+    training.shuffles = asyncio.Event()
+    async with served(client, Advised()), trains(client, training):
+        name = f"training-{uuid.uuid4().hex}"
+        asked = request(rollouts=3, tuned=f"tuned/{name}", method="kto", seed=4, control=True)
+        handle: Handle = await client.start_workflow(
+            "RetroformerTrainingWorkflow", asked, id=name, task_queue="mull"
+        )
+        while not training.controls:
+            await asyncio.sleep(0.05)
+        await handle.execute_update("finish_now", {"author": "ann"})
+        training.shuffles.set()
+        result = await end(handle)
+
+    assert result.stop_reason == "finished_by_person"
+    assert [one.stop for one in result.decisions].count(True) == 1
+    assert {one.run for one in training.stages} == {name}
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_result_is_kept_beside_what_was_trained(client: Client, full: bool) -> None:
+    """Where that fails the training has its result all the same."""
+    training = ScriptedTraining()
+    training.full = full
+    async with served(client, Advised()), trains(client, training):
+        handle = await start(client, rollouts=3, method="dpo", seed=4)
+        result = await end(handle)
+
+    assert result.stop_reason == "trained"
+    kept = [] if full else [(handle.id, result)]
+    assert [(one.run, one.result) for one in training.results] == kept
+
+
 async def test_no_more_rollouts_than_allowed_are_in_flight(client: Client) -> None:
     """Their number at once is bounded, and so is what they spend; the rest is trained on."""
     at_once, most = 0, 0
@@ -217,6 +298,23 @@ async def test_a_missing_base_model_is_found_missing_before_a_rollout(client: Cl
     assert model.calls == []
 
 
+async def test_a_tuned_model_that_may_not_be_named_ends_it_before_a_rollout(client: Client) -> None:
+    """By the worker's list of models: not after hours of training."""
+
+    def listed(name: str | None) -> Abilities:
+        raise PermanentModelError(f"requests may not name {name}", "ModelNotAllowed")
+
+    model, training = Advised(), ScriptedTraining()
+    async with served(client, model, abilities=listed), trains(client, training):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(await start(client, tuned="tuned"))
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    said = "the tuned model's name: ModelNotAllowed: requests may not name tuned"
+    assert failed.value.cause.message.startswith(said)
+    assert model.calls == []
+
+
 async def test_a_failed_rollout_is_counted_and_fails_nothing(client: Client) -> None:
     """A task that there is none of is a warning; where no rollout ends, the training fails."""
     training = ScriptedTraining()
@@ -304,7 +402,7 @@ async def test_what_fails_each_time_is_not_tried_for_every_task(client: Client) 
 
     training = ScriptedTraining()
     async with served(client, Unreached()), trains(client, training):
-        handle = await start(client, tasks=["7"] * 20)
+        handle = await start(client, tasks=[f"{7 + number}" for number in range(20)])
         with pytest.raises(WorkflowFailureError) as failed:
             await end(handle)
         seen = await progress_of(handle)

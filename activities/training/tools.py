@@ -1,0 +1,107 @@
+"""Programs around a training: what memory it will take, and its reflector as a whole model.
+
+    MULL_ARTIFACTS=… python -m activities.training.tools estimate TOKENS < a StageTask, as JSON
+    MULL_ARTIFACTS=… python -m activities.training.tools merge RUN FOLDER
+
+An estimate reads the model's configuration alone. A whole model is for what can't load an adapter;
+it is in float32, since in bf16 most of what was learned would be rounded away. Exits with 1 and one
+line where that is not possible.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, logging
+
+from activities.training.artifacts import ADAPTER, TrainingError, resolve, run_folder
+from activities.training.job import Job, recipe
+from activities.training.port import VARIABLE, StageTask
+from activities.training.weights import (
+    DEVICE,
+    batch_size,
+    load_policy,
+    load_shape,
+    load_tokenizer,
+    memory,
+    save,
+    token_bytes,
+)
+from reflection.text import tally_words
+
+# Whole models that a stage holds at once: RLOO has the reward model beside it, PPO two of them.
+HELD = {"rloo": 2, "ppo": 3}
+# A weight of an adapter in float32, its gradient, and two moments of AdamW.
+TRAINED_BYTES = 16
+
+
+def needed(task: StageTask, model: PreTrainedModel, tokens: int, *, gpu: bool) -> tuple[int, int]:
+    """Estimate the bytes that a stage needs, and its rows of so many tokens at once.
+
+    They are for models, an adapter of each, and activations. On a GPU weights are in bf16, and
+    elsewhere in float32.
+    """
+    chosen = recipe(Job(task, "", [], Path()), model)
+    linear = [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
+    trained = sum(chosen.lora_rank * (each.in_features + each.out_features) for each in linear)
+    # Of a pair both texts are read.
+    tokens *= 2 if task.learner in {"reward_model", "dpo"} else 1
+    rows = min(task.rows_at_once or batch_size(model, tokens), chosen.batch_size)
+    each = model.num_parameters() * (2 if gpu else 4) + trained * TRAINED_BYTES
+    held = HELD.get(task.learner, 1) * each
+    return held + rows * tokens * token_bytes(model, gpu=gpu), rows
+
+
+def tell(task: StageTask, model: PreTrainedModel, tokens: int) -> str:
+    """Say what each stage needs, on a GPU and on a CPU, and what this machine has."""
+    lines = [f"{task.model}: {model.num_parameters() / 1e6:,.1f} million parameters"]
+    for stage in ("reward_model", "reflector"):
+        of_stage = task.model_copy(update={"stage": stage})
+        on_gpu, rows = needed(of_stage, model, tokens, gpu=True)
+        on_cpu, _ = needed(of_stage, model, tokens, gpu=False)
+        lines.append(
+            f"{stage.replace('_', ' ')}: {on_gpu / 1e9:,.1f} GB on a GPU, {on_cpu / 1e9:,.1f} GB "
+            f"on a CPU, with {tally_words(rows, 'row')} of {tokens:,} tokens at once"
+        )
+    return "\n".join([*lines, f"this machine's {DEVICE.upper()} has {memory() / 1e9:,.1f} GB"])
+
+
+def merge(root: Path, run: str, folder: Path) -> None:
+    """Write the reflector of a run, or an adapter's folder, as a whole model in a new folder.
+
+    Raises TrainingError, OSError.
+    """
+    places = run_folder(root, run) / "reflector", root / run
+    adapter = next((place for place in places if (place / ADAPTER).is_file()), None)
+    if adapter is None:
+        raise TrainingError(f"There is no tuned reflector {run} in {root}.")
+    if folder.exists():
+        raise TrainingError(f"{folder} is there already.")
+    model = load_policy(adapter, torch.float32)
+    gigabytes = 4 * model.num_parameters() / 1e9
+    sys.stderr.write(f"Writing {gigabytes:,.1f} GB to {folder} ...\n")
+    part = folder.with_name(f"{folder.name}.part")
+    save(model, load_tokenizer(adapter), part)
+    part.rename(folder)
+    sys.stdout.write(f"{folder}\n")
+
+
+def main(root: Path, what: str, *given: str) -> None:
+    """Do what is asked for. Raises TrainingError, OSError."""
+    if what == "merge":
+        run, folder = given
+        merge(root, run, Path(folder))
+        return
+    asked = StageTask.model_validate_json(sys.stdin.readline())
+    shape = load_shape(resolve(root, asked.model))
+    sys.stdout.write(f"{tell(asked, shape, int(given[0]))}\n")
+
+
+if __name__ == "__main__":
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        main(Path(os.environ[VARIABLE]), *sys.argv[1:])
+    except (TrainingError, OSError) as error:
+        sys.exit(f"Error: {error}")
