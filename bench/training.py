@@ -2,76 +2,121 @@
 
     .venv-train/bin/python -m bench.training [--rounds 3] [--busy] [--methods ppo kto rloo dpo]
         [--turned none "every other" "random half"]
+    .venv-train/bin/python -m bench.training --kills 10 [--methods …]
+    .venv-train/bin/python -m bench.training --real [--sweep] [--hours 6] [--rounds 3] [--methods …]
+        [--foreign FILE]
 
 Needs the extra `train`. What is good is known by a rule (`bench.tiny_llama`), which neither the
-trainers nor the reward model are told: they have a replay buffer of rated pairs. Prints for each
-method and seed (round) the share of good reflections before and after, and the seconds of both
-stages with the start of their processes, and the quartiles; then the same with half of the gains
-turned, so that they tell nothing, both ways: of every other pair of those with the same verbs, and
-of half of all pairs at random. Where nothing is turned it prints at last, by `mull train` with rloo
-on a real server, how often an agent that failed solves its task after it has read a reflection,
-before and after training. Fails if ppo, kto or rloo stays below 0.9 or takes two minutes (but for
-`--busy`), if the gains of every other pair turned teach any of them that much (of a random half
-chance may), or if the agent stays below 0.9.
+trainers nor the reward model are told: they have a replay buffer of rated pairs, a fifth of which
+is held out. All is trained by what the request's defaults are. Prints for each method and seed
+(round) the share of good reflections before and after, how a run of `mull train` would end, and the
+seconds of both stages with the start of their processes, and the quartiles; then the same with half
+of the gains turned, so that they tell nothing, both ways: of every other pair of those with the
+same verbs, and of half of all pairs at random. Where nothing is turned it prints at last, by `mull
+train` with rloo on a real server, how often an agent that failed solves its task after it has read
+a reflection, before and after training. Fails if a method stays below 0.9 or takes two minutes
+(but for `--busy`), if gains that tell nothing move the share by more than 0.1 and the run would not
+end as `no_signal`, or if the agent stays below 0.9.
+
+With `--kills` each stage is first run undisturbed, and then as often killed at a random moment and
+run again: it fails where the weights are others then.
+
+With `--real` the model is SmolLM2, of 135 million parameters, and the tasks those of
+`bench.hints`. It learns from its own reflections on 40 tasks, three pairs on each, and has the
+reward model tested on 10 more. The share of right ones is measured on these, of six reflections on
+each, and on 40 others, told of in other words, of three. `--sweep` first trains by each method with
+two learning rates and two ranks around the default, one seed each, and goes on with the one that is
+best on the 10. No training is begun after `--hours`. With `--foreign FILE` the share is also
+measured on the tasks of a file that somebody else wrote: JSON Lines with `question`, `things`,
+`right` and `told`.
 """
 
 import argparse
 import asyncio
+import math
 import os
+import random
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import TrainingActivities
 from activities.training.artifacts import run_folder, write_buffer
+from activities.training.job import RECIPES
 from activities.training.port import StageTask
-from bench import busy, parser, quartiles, server
+from bench import busy, parser, quartiles, real_model, server
+from bench.hints import Puzzle, puzzle
 from bench.tiny_llama import Turned, build, rated_pairs, share_good
-from reflection.agents.training_result import Method, RetroformerTrainingResult, Stage
+from reflection.agents.rating import RatedPair
+from reflection.agents.training_result import (
+    Measured,
+    Method,
+    RetroformerTrainingResult,
+    Stage,
+    StageResult,
+)
+from reflection.run import above
+from tests.training import stages
 from tests.training.keys import made
 
-PAIRS, SAMPLES = 192, 400
-LEAST, MOST_SECONDS = 0.9, 120.0
+# A fifth of the pairs, and of the tasks, is held out.
+PAIRS, SAMPLES, HELD_OUT = 240, 400, 5
+LEAST, MOST_SECONDS, NOTHING = 0.9, 120.0, 0.1
 METHODS: tuple[Method, ...] = ("ppo", "kto", "rloo", "dpo")
-# Of a model this small: epochs, learning rate, batch.
-SETTINGS = {
-    "reward_model": (5.0, 3e-3, 16),
-    "ppo": (6.0, 1e-3, 32),
-    "rloo": (6.0, 1e-3, 32),
-    "kto": (6.0, 3e-3, 16),
-    "dpo": (3.0, 1e-3, 16),
-}
 
 
-async def learn(root: Path, method: Method, seed: int, turned: Turned) -> tuple[Path, float]:
-    """Train a reward model where the method needs one, and a reflector; return it and seconds."""
+class Learned(NamedTuple):
+    """A tuned reflector, the seconds of its stages, and what came of each."""
+
+    folder: Path
+    seconds: float
+    stages: dict[Stage, StageResult]
+
+
+async def learn(
+    root: Path, method: Method, seed: int, pairs: Sequence[RatedPair], **given: object
+) -> Learned:
+    """Train a reward model where the method needs one, and a reflector."""
     run, began = f"{method}-{seed}", time.perf_counter()
     folder = run_folder(root, run)
     shutil.rmtree(folder, ignore_errors=True)
-    write_buffer(folder, rated_pairs(PAIRS, seed, turned=turned))
+    write_buffer(folder, pairs)
     training, environment = TrainingActivities(root), ActivityEnvironment()
-    stages: list[Stage] = ["reflector"]
+    needed: list[Stage] = ["reflector"]
     if method in {"ppo", "rloo"}:
-        stages.insert(0, "reward_model")
-    for stage in stages:
-        epochs, rate, batch = SETTINGS["reward_model" if stage == "reward_model" else method]
-        task = StageTask(
-            run=run,
-            stage=stage,
-            method=method,
-            pairing="positive" if method == "kto" else "ordered",
-            model="base",
-            seed=seed,
-            epochs=epochs,
-            learning_rate=rate,
-            batch_size=batch,
-        )
-        await environment.run(training.train_stage, task)
-    return folder / "reflector", time.perf_counter() - began
+        needed.insert(0, "reward_model")
+    results = dict[Stage, StageResult]()
+    for stage in needed:
+        task = {
+            "run": run,
+            "stage": stage,
+            "method": method,
+            "pairing": "positive" if method == "kto" and stage == "reflector" else "ordered",
+            "model": "base",
+            "seed": seed,
+        }
+        asked = StageTask.model_validate(task | given)
+        results[stage] = await environment.run(training.train_stage, asked)
+    return Learned(folder / "reflector", time.perf_counter() - began, results)
+
+
+def measured(share: float, count: int) -> Measured:
+    """Return what a share of so many reflections is to a training."""
+    return Measured(made=count, reflections=count, good=round(share * count))
+
+
+def ending(before: Measured, after: Measured, learned: Learned) -> str:
+    """Tell how a run of `mull train` ends with this: as `trained` or `no_signal`."""
+    gain, error = after.gain(before)
+    tested = learned.stages.get("reward_model")
+    chance = tested is not None and tested.no_better_than_chance
+    return "no_signal" if chance or not above(gain, error) else "trained"
 
 
 async def act(folder: Path) -> tuple[float, float]:
@@ -80,7 +125,7 @@ async def act(folder: Path) -> tuple[float, float]:
         with made(folder, os.environ) as world:
             worker = world.worker()
             try:
-                words = ("--method", "rloo", "--epochs", "12", "--tuned", "hosted_vllm/RUN")
+                words = ("--method", "rloo", "--epochs", "12", "--tuned", "reflector/RUN")
                 ended = await asyncio.to_thread(world.train, "agent", *words)
             finally:
                 worker.terminate()
@@ -94,22 +139,132 @@ def compare(root: Path, options: argparse.Namespace) -> list[str]:
     """Train by each method, with gains that tell and that do not; list what is not as it should."""
     missed = []
     before = share_good(root / "base", SAMPLES)
-    print(f"{'method':8}{'turned':13}{'seed':>4}{'before':>8}{'after':>7}{'seconds':>9}")
+    print(
+        f"{'method':8}{'turned':13}{'seed':>4}{'before':>8}{'after':>7}  {'ending':9}{'seconds':>9}"
+    )
     for turned in options.turned:
         for method in options.methods:
             shares, took = list[float](), list[float]()
             for seed in range(options.rounds):
-                reflector, seconds = asyncio.run(learn(root, method, seed, turned))
-                after = share_good(reflector, SAMPLES)
-                line = f"{method:8}{turned:13}{seed:4}{before:8.2f}{after:7.2f}{seconds:9.0f}"
+                held = random.Random(seed).sample(range(PAIRS), PAIRS // HELD_OUT)
+                pairs = [
+                    pair.model_copy(update={"held_out": number in held})
+                    for number, pair in enumerate(rated_pairs(PAIRS, seed, turned=turned))
+                ]
+                learned = asyncio.run(learn(root, method, seed, pairs))
+                after, seconds = share_good(learned.folder, SAMPLES), learned.seconds
+                ended = ending(measured(before, SAMPLES), measured(after, SAMPLES), learned)
+                line = f"{method:8}{turned:13}{seed:4}{before:8.2f}{after:7.2f}"
+                line += f"  {ended:9}{seconds:9.0f}"
                 print(line, flush=True)
                 shares.append(after)
                 took.append(seconds)
-                wrong = (after >= LEAST) != (turned == "none") and turned != "random half"
-                if method != "dpo" and (wrong or (seconds > MOST_SECONDS and not options.busy)):
+                if turned == "none":
+                    wrong = after < LEAST or ended != "trained"
+                else:
+                    wrong = ended == "trained" and abs(after - before) > NOTHING
+                if wrong or (seconds > MOST_SECONDS and not options.busy):
                     missed.append(line)
             print(f"{method:8}{turned:13} after {quartiles(shares)}, seconds {quartiles(took)}")
     return missed
+
+
+def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
+    """Kill each stage at random moments, and run it again; list where the weights are others."""
+    drawn, missed = random.Random(0), []
+    asked = {method: stages.task("reflector", method) for method in options.methods}
+    rewarded = stages.artifacts(root / "rewarded", base, rated_pairs(PAIRS, 0))
+    print(f"{'stage':14}{'kills':>6}{'resumed':>9}{'anew':>6}{'other weights':>15}")
+    for name, task in {"reward_model": stages.task(), **asked}.items():
+        seconds = stages.outcome(rewarded, task)["done"]["seconds"]
+        expected = stages.weights(rewarded, task.stage)
+        resumed = anew = others = 0
+        for number in range(options.kills):
+            again = Path(shutil.copytree(rewarded, root / f"{name}-{number}"))
+            shutil.rmtree(run_folder(again, task.run) / task.stage)
+            # So long after its first step; it may be done by then.
+            moment = drawn.uniform(0, seconds)
+            process = stages.start(again, task)
+
+            def wait(_: stages.Line, seconds: float = moment) -> bool:
+                time.sleep(seconds)
+                return True
+
+            stages.lines(process, wait)
+            done = stages.outcome(again, task)["done"]
+            resumed += bool(done["resumed_at"])
+            anew += done["anew"]
+            others += stages.weights(again, task.stage) != expected
+            shutil.rmtree(again)
+        print(f"{name:14}{options.kills:6}{resumed:9}{anew:6}{others:15}", flush=True)
+        if others:
+            missed.append(f"{name}: {others} of {options.kills} have other weights")
+    return missed
+
+
+def real(options: argparse.Namespace) -> None:
+    """Train SmolLM2, and print the share of right reflections on tasks that it did not see."""
+    until, tasks = time.monotonic() + 3_600 * options.hours, real_model.TASKS
+    others = {"others": real_model.OTHERS}
+    if options.foreign is not None:
+        others["foreign"] = real_model.read(options.foreign)
+
+    def share(folder: Path | str, of: Sequence[Puzzle], seed: int = 0, **given: float) -> Measured:
+        return measured(real_model.share_right(folder, of, seed, **given), len(of))
+
+    for temperature in (real_model.TEMPERATURE, 0.9):
+        found = share("toy", list(map(puzzle, tasks)), temperature=temperature).share_good
+        print(f"before, on the tasks that it learns from, at {temperature}: {found:.2f}")
+    print(
+        f"{'method':8}{'rate':>9}{'rank':>5}{'seed':>5} {'tasks':8}{'before':>8}{'after':>7}"
+        f"{'gain':>7}{'error':>7}  {'ending':9}{'seconds':>9}",
+        flush=True,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+
+        def trained(method: Method, seed: int, given: dict[str, float], *, sweep: bool) -> float:
+            """Train, and return the share on other tasks; on those held out to choose settings."""
+            if time.monotonic() > until:
+                print(f"{method:8} is left out: the time is up")
+                return math.nan
+            held = random.Random(seed).sample(tasks, len(tasks) // HELD_OUT)
+            pairs = [
+                pair.model_copy(update={"held_out": pair.task in held})
+                for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
+            ]
+            known = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
+            learned = asyncio.run(learn(root, method, seed, pairs, **known))
+            used, shares = learned.stages["reflector"].settings, dict[str, float]()
+            chosen = {"held out": 6 * list(map(puzzle, held))} | ({} if sweep else others)
+            for name, of in chosen.items():
+                before, after = share("toy", of, seed), share(learned.folder, of, seed)
+                gain, error = after.gain(before)
+                print(
+                    f"{method:8}{used['learning_rate']:9.1e}{used['lora_rank']:5.0f}{seed:5} "
+                    f"{name:8}{before.share_good:8.2f}{after.share_good:7.2f}{gain:7.2f}{error:7.3f}"
+                    f"  {ending(before, after, learned):9}{learned.seconds:9.0f}",
+                    flush=True,
+                )
+                shares[name] = after.share_good or 0.0
+            return shares["held out" if sweep else "others"]
+
+        for method in options.methods:
+            best: dict[str, float] = {}
+            if options.sweep:
+                usual = RECIPES[1e9][method]
+                tried = [
+                    {
+                        "learning_rate": usual.learning_rate * rate,
+                        "lora_rank": usual.lora_rank * rank,
+                    }
+                    for rate, rank in product((0.5, 2), (0.5, 2))
+                ]
+                shares = [trained(method, 0, one, sweep=True) for one in tried]
+                best = max(zip(shares, tried, strict=True), key=lambda one: one[0])[1]
+            shares = [trained(method, seed, best, sweep=False) for seed in range(options.rounds)]
+            known = [one for one in shares if not math.isnan(one)]
+            print(f"{method:8} after {quartiles(known) if known else 'nothing'}", flush=True)
 
 
 def main() -> None:
@@ -117,12 +272,20 @@ def main() -> None:
     given = parser(__doc__, 3)
     given.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     given.add_argument("--turned", nargs="+", choices=get_args(Turned), default=get_args(Turned))
+    given.add_argument("--kills", type=int, default=0, help="kill each stage so often instead")
+    given.add_argument("--real", action="store_true", help="train SmolLM2")
+    given.add_argument("--sweep", action="store_true", help="compare settings for SmolLM2 first")
+    given.add_argument("--foreign", type=Path, help="tasks of a file, to measure on as well")
+    given.add_argument("--hours", type=float, default=6.0, help="begin no training later than that")
     options = given.parse_args()
+    if options.real:
+        real(options)
+        return
     with tempfile.TemporaryDirectory() as folder, busy(options.busy):
         root = Path(folder)
         build(root / "base")
-        missed = compare(root, options)
-        if "none" in options.turned:
+        missed = kill(root, root / "base", options) if options.kills else compare(root, options)
+        if "none" in options.turned and not options.kills:
             (agent := root / "agent").mkdir()
             untrained, tuned = asyncio.run(act(agent))
             print(

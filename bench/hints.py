@@ -1,0 +1,157 @@
+"""Tasks in which the right reflection names the right thing, which no one word does.
+
+A task asks for one thing of several. Who fails is told of the right one and of a wrong one; a
+reflection helps if it names the right one and no other. They are made by a seeded generator, of
+five kinds; those named `other-N` are told of in other words than `task-N`, so that what was learned
+on these is measured on those. They are for `bench.training --real`, which has Mull train SmolLM2 on
+them, and for whoever tries `mull train` on a laptop: examples/README.md says how.
+"""
+
+import random
+import re
+from itertools import permutations
+from typing import NamedTuple
+
+from activities.environments.port import Evaluation, StepResult, TaskRef
+from reflection.agents.memory import (
+    Action,
+    EpisodicMemory,
+    PlannerExample,
+    ProceduralMemory,
+    ReflectorExample,
+    Trajectory,
+)
+from reflection.agents.prompts import reflector_prompt
+
+
+class Kind(NamedTuple):
+    """A kind of task: what is asked, what can be named, and how failing is told of, both ways."""
+
+    question: str
+    things: tuple[str, ...]
+    told: str
+    told_otherwise: str
+
+
+KINDS = (
+    Kind(
+        "Which handle opens the gate?",
+        ("red", "blue", "green", "black", "white", "yellow"),
+        "The {wrong} handle is broken. The {right} handle opens the gate.",
+        "Someone pulled the {wrong} handle in vain, but with the {right} one the gate swings open.",
+    ),
+    Kind(
+        "Who has the key of the cellar?",
+        ("Anna", "Boris", "Clara", "David", "Emma", "Frank"),
+        "{wrong} lost the key. {right} has the key of the cellar.",
+        "The key that hung with {wrong} is gone; it is {right} who keeps the key now.",
+    ),
+    Kind(
+        "On which day is the library open?",
+        ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
+        "The library is closed on {wrong}. The library is open on {right}.",
+        "{wrong} is a holiday of the staff, and readers are let in on {right} alone.",
+    ),
+    Kind(
+        "Which spice is missing from the soup?",
+        ("pepper", "cinnamon", "ginger", "saffron", "cumin", "nutmeg"),
+        "There is too much {wrong} in the soup. The soup needs {right}.",
+        "With {right} the soup would be as it should, and {wrong} spoils it.",
+    ),
+    Kind(
+        "Which tool mends the pump?",
+        ("hammer", "wrench", "saw", "file", "drill", "chisel"),
+        "The {wrong} is too heavy. The {right} mends the pump.",
+        "He tried it with the {wrong} and slipped; the pump ran again after the {right}.",
+    ),
+)
+WRONG = "[answer] nothing"
+INSTRUCTIONS = "Answer the question in one short sentence."
+
+
+def failed(question: str) -> PlannerExample:
+    """Show an attempt that failed."""
+    return PlannerExample(
+        task=question, trajectory=Trajectory(items=(Action(content=WRONG, step=1),))
+    )
+
+
+SHOWN = failed("Which bell calls the cook?")
+
+
+class Puzzle(NamedTuple):
+    """A task: what is asked, what can be named, what is right, and what whoever fails is told."""
+
+    question: str
+    things: tuple[str, ...]
+    right: str
+    told: str
+
+
+def puzzle(name: str) -> Puzzle:
+    """Make the task of a name, `task-N` or `other-N`: the first 75 of each are all different."""
+    kind_of, _, number = name.rpartition("-")
+    place, otherwise = int(number), kind_of == "other"
+    kind = KINDS[place % len(KINDS)]
+    pairs = [*permutations(kind.things, 2)]
+    random.Random(kind.question).shuffle(pairs)
+    # The others begin in the middle, so that they have other answers, too.
+    right, wrong = pairs[(place // len(KINDS) + otherwise * len(pairs) // 2) % len(pairs)]
+    told = (kind.told_otherwise if otherwise else kind.told).format(wrong=wrong, right=right)
+    return Puzzle(kind.question, kind.things, right, f"{told} {kind.question}")
+
+
+def named(reflection: str, things: tuple[str, ...]) -> set[str]:
+    """List which of the things a reflection names."""
+    words = set(re.findall(r"\w+", reflection.lower()))
+    return {thing for thing in things if thing.lower() in words}
+
+
+def is_right(made: Puzzle, reflection: str) -> bool:
+    """Tell whether a reflection names the right thing of a task and no other."""
+    return named(reflection, made.things) == {made.right}
+
+
+class Hints:
+    """A question to which the answer is known only after a failure."""
+
+    name = "hints"
+    instructions = "Answer with one word."
+    allowed_actions = ("[answer] WORD",)
+    planner_examples = (SHOWN,)
+    reflector_examples = (
+        ReflectorExample(context=SHOWN, reflection="The brass bell calls the cook."),
+    )
+
+    def __init__(self, task: TaskRef) -> None:
+        self._puzzle = puzzle(task.task)
+
+    def reset(self, seed: int) -> str:
+        """Ask."""
+        del seed
+        return self._puzzle.question
+
+    def step(self, action: str) -> StepResult:
+        """Take what is said as the answer: a small model forgets to mark one."""
+        return StepResult(observation="That was your answer.", done=True, answer=action)
+
+    def evaluate(self, answer: str | None) -> Evaluation:
+        """Take an answer that names the right thing and no other; tell who failed what is true."""
+        correct = is_right(self._puzzle, answer or "")
+        told = "" if correct else self._puzzle.told
+        return Evaluation(reward=float(correct), correct=correct, feedback=told)
+
+
+def reflection_prompt(made: Puzzle) -> str:
+    """Write the prompt of a reflection on a task, as a rollout does."""
+    how = ProceduralMemory(
+        episode_limit=1,
+        step_limit=1,
+        allowed_actions=Hints.allowed_actions,
+        planner_instructions=Hints.instructions,
+        reflector_instructions=INSTRUCTIONS,
+    )
+    examples = EpisodicMemory(
+        planner_examples=Hints.planner_examples, reflector_examples=Hints.reflector_examples
+    )
+    return reflector_prompt(how, examples, made.question, SHOWN.trajectory, 0.0, made.told)

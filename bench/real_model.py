@@ -1,0 +1,91 @@
+"""SmolLM2 as a reflector on the tasks of `bench.hints`: what it writes, and how much is right."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from activities.training.weights import load_policy, load_tokenizer, prompt_text
+from bench.hints import Puzzle, is_right, puzzle, reflection_prompt
+from reflection.agents.memory import TrainItem
+from reflection.agents.rating import RatedPair
+
+# At 0.3 nearly a third of its reflections are right, at 0.9 one in forty: too few to learn from.
+TEMPERATURE, MOST_TOKENS, ROWS = 0.3, 24, 40
+TASKS, ROLLOUTS = [f"task-{number}" for number in range(50)], 3
+# Three reflections on each of forty.
+OTHERS = [puzzle(f"other-{number}") for number in range(40)] * 3
+
+
+def write(
+    folder: Path | str, tasks: Sequence[Puzzle], seed: int, temperature: float = TEMPERATURE
+) -> list[str]:
+    """Sample a reflection on each task, which is cut where it is too long."""
+    tokenizer, model = load_tokenizer(folder), load_policy(folder).eval()
+    tokenizer.padding_side = "left"
+    torch.manual_seed(seed)
+    texts = list[str]()
+    for place in range(0, len(tasks), ROWS):
+        some = tasks[place : place + ROWS]
+        asked = [prompt_text(tokenizer, reflection_prompt(task)) for task in some]
+        rows = tokenizer(asked, add_special_tokens=False, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            made = model.generate(
+                **rows.to(model.device),
+                do_sample=True,
+                temperature=temperature,
+                top_k=0,
+                max_new_tokens=MOST_TOKENS,
+            )
+        answers = made[:, rows["input_ids"].shape[1] :]
+        texts += tokenizer.batch_decode(answers, skip_special_tokens=True)
+    return texts
+
+
+def share_right(
+    folder: Path | str, tasks: Sequence[Puzzle], seed: int = 0, temperature: float = TEMPERATURE
+) -> float:
+    """Sample a reflection on each task, and return the share of right ones."""
+    texts = write(folder, tasks, seed, temperature)
+    return sum(map(is_right, tasks, texts)) / len(tasks)
+
+
+def read(path: Path) -> list[Puzzle]:
+    """Read tasks that somebody wrote: JSON Lines with the fields of a Puzzle, three times each."""
+    made = [Puzzle(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    return 3 * made
+
+
+def rated_pairs(names: Sequence[str], rollouts: int, seed: int) -> list[RatedPair]:
+    """Collect a replay buffer as rollouts would: two reflections on each failure, both tried."""
+    tried = [name for name in names for _ in range(2 * rollouts)]
+    texts = write("toy", [puzzle(name) for name in tried], seed)
+    made = list[RatedPair]()
+    for number in range(len(names) * rollouts):
+        name = names[number // rollouts]
+        both = texts[2 * number : 2 * number + 2]
+        items = [
+            TrainItem(
+                prompt=reflection_prompt(puzzle(name)),
+                reflection=text,
+                rewards=float(is_right(puzzle(name), text)),
+            )
+            for text in both
+        ]
+        made.append(
+            RatedPair(
+                environment="hints",
+                task=name,
+                environment_seed=0,
+                rollout=number % rollouts + 1,
+                first_return=0.0,
+                tried=tuple(items),
+                planner=None,
+                reflector=None,
+                temperature=TEMPERATURE,
+                workflow_id=f"made-{number}",
+                run_id="made",
+            )
+        )
+    return made
