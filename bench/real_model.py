@@ -21,7 +21,7 @@ OTHERS = [puzzle(f"other-{number}") for number in range(40)] * 3
 def write(
     folder: Path | str, tasks: Sequence[Puzzle], seed: int, temperature: float = TEMPERATURE
 ) -> list[str]:
-    """Sample a reflection on each task, which is cut where it is too long."""
+    """Sample a reflection on each task; one without an end is worth nothing, and so empty."""
     tokenizer, model = load_tokenizer(folder), load_policy(folder).eval()
     tokenizer.padding_side = "left"
     torch.manual_seed(seed)
@@ -39,7 +39,9 @@ def write(
                 max_new_tokens=MOST_TOKENS,
             )
         answers = made[:, rows["input_ids"].shape[1] :]
-        texts += tokenizer.batch_decode(answers, skip_special_tokens=True)
+        ended = (answers == tokenizer.eos_token_id).any(dim=1).tolist()
+        written = tokenizer.batch_decode(answers, skip_special_tokens=True)
+        texts += [text if end else "" for text, end in zip(written, ended, strict=True)]
     return texts
 
 

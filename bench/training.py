@@ -146,7 +146,7 @@ def compare(root: Path, options: argparse.Namespace) -> list[str]:
         for method in options.methods:
             shares, took = list[float](), list[float]()
             for seed in range(options.rounds):
-                held = random.Random(seed).sample(range(PAIRS), PAIRS // HELD_OUT)
+                held = random.Random(f"held {seed}").sample(range(PAIRS), PAIRS // HELD_OUT)
                 pairs = [
                     pair.model_copy(update={"held_out": number in held})
                     for number, pair in enumerate(rated_pairs(PAIRS, seed, turned=turned))
