@@ -127,6 +127,9 @@ def train(
     tuned = fields["tuned"]
     if tuned is not None and RUN in tuned and new.workflow_id is None:
         fail(f"--tuned {tuned}: give the run's own id with --id.", Exit.USAGE)
+    own = new.workflow_id or RUN
+    if fields["control"] and tuned and not tuned.endswith((own, RUN)):
+        fail(f"--control: --tuned must end in the run's id, as reflector/{own}.", Exit.USAGE)
     fields |= {
         "tasks": tuple(name for _, name in names),
         "task_file": place_of("file", tasks) if read else None,
@@ -139,10 +142,14 @@ def train(
 
 
 def merge(
-    run: Annotated[str, typer.Argument(help="The id of a training, or an adapter's folder.")],
-    folder: Annotated[Path, typer.Argument(help="The new folder of the whole model.")],
+    run: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of a training, or its adapter's folder.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The whole model's folder, a new one.")
+    ],
 ) -> None:
-    """Write a tuned reflector as a whole model, where MULL_ARTIFACTS is."""
+    """Write a tuned reflector as a whole model, in float32, where MULL_ARTIFACTS is."""
     _program("merge", run, str(folder.absolute()))
 
 
@@ -162,8 +169,11 @@ class WithMerge(TyperCommand):
 def _program(name: str, *arguments: str, given: str = "") -> None:
     """Run a program of the extra `train` on this machine; what it prints is the command's."""
     if find_spec("torch") is None or VARIABLE not in os.environ:
-        said = f"`merge` and `--estimate` need the extra `train` and {VARIABLE}"
-        fail(f"{said}: run them where the worker runs that trains.", Exit.USAGE)
+        missing = VARIABLE if VARIABLE not in os.environ else "the extra `train`"
+        said = (
+            f"`merge` and `--estimate` need {missing}: run them where the worker runs that trains"
+        )
+        fail(f"{said}.", Exit.USAGE)
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
     known = variables(os.environ, Path(os.environ[VARIABLE]))
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours

@@ -198,6 +198,9 @@ def save(
     model.save_pretrained(folder, **given)
     tokenizer.save_pretrained(folder)
     for path in (*folder.iterdir(), folder):
+        # Weights are written for their owner alone, and the worker that serves may be another user.
+        if path.is_file():
+            path.chmod(folder.stat().st_mode & 0o666)
         sync(path)
 
 

@@ -335,6 +335,8 @@ def test_an_adapter_is_saved(method: str, base: Path, reward_model: Path, tmp_pa
     folder = Path(train(asked).folder)
 
     assert not (folder / "model.safetensors").exists()
+    # Whoever may read one file of it may read all.
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
     assert base_of(folder) == str(base.resolve())
     kind, load = (
         (new_reward_model(base, 1, 0), load_reward_model)

@@ -100,6 +100,10 @@ def test_a_file_of_code_tasks_is_read_by_the_worker(typed: Any, tmp_path: Path) 
     ("more", "said"),
     [
         (("--tuned", "hosted_vllm/RUN"), "give the run's own id with --id"),
+        (
+            ("--id", "mine", "--tuned", "reflector/other", "--control"),
+            "--tuned must end in the run's id, as reflector/mine",
+        ),
         (("--method", "sft"), "sft"),
         (("--rollouts", "0"), "--rollouts"),
         (("--learning-rate", "nan"), "--learning-rate"),
