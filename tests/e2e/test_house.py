@@ -13,7 +13,7 @@ CODE = {
     "agent": 2_860,
     "turn": 3_080,
     "reflexion": 3_030,
-    "train": 2_830,
+    "train": 2_840,
     "batch": 1_300,
 }
 MOST = {"ask": 30, "reflect": 35, "agent": 45}
