@@ -1,10 +1,10 @@
 """Tasks in which the right reflection names the right thing, which no one word does.
 
-A task asks for one thing of several. Who fails is told of the right one and of a wrong one; a
-reflection helps if it names the right one and no other. They are made by a seeded generator, of
-five kinds; those named `other-N` are told of in other words than `task-N`, so that what was learned
-on these is measured on those. They are for `bench.training --real`, which has Mull train SmolLM2 on
-them, and for whoever tries `mull train` on a laptop: examples/README.md says how.
+A task asks for one thing of several. After a failure the environment names a right and a wrong
+one; a reflection helps if it names the right one and no other. A seeded generator makes the tasks,
+of five kinds. `other-N` has another wording than `task-N`, so that what was learned on these is
+measured on those. `bench.training --real` trains SmolLM2 on them, and examples/README.md says how
+to try `mull train` with them on a laptop.
 """
 
 import random
@@ -25,7 +25,7 @@ from reflection.agents.prompts import reflector_prompt
 
 
 class Kind(NamedTuple):
-    """A kind of task: what is asked, what can be named, and how failing is told of, both ways."""
+    """A kind of task: its question, the things to name, and two wordings of the feedback."""
 
     question: str
     things: tuple[str, ...]
@@ -80,7 +80,7 @@ SHOWN = failed("Which bell calls the cook?")
 
 
 class Puzzle(NamedTuple):
-    """A task: what is asked, what can be named, what is right, and what whoever fails is told."""
+    """A task: its question, the things to name, the right one, and the feedback on a failure."""
 
     question: str
     things: tuple[str, ...]

@@ -233,7 +233,7 @@ def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         # PPO is one of its experiments, and its version is pinned.
         "TRL_EXPERIMENTAL_SILENCE": "1",
-        # What libraries say while they load is no news to who trains.
+        # Libraries print progress and warnings while they load: the user needs none of it.
         "TQDM_DISABLE": "1",
         "HF_HUB_VERBOSITY": "error",
         "PYTHONWARNINGS": "ignore",

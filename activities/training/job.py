@@ -138,7 +138,7 @@ def recipe(job: Job, model: PreTrainedModel) -> Recipe:
 def settings(
     job: Job, model: PreTrainedModel, tokens: int, rows: int, least: int = 1
 ) -> dict[str, Any]:
-    """Give the settings that all trainers share; the batch is no larger than the rows.
+    """Give the settings that all trainers share; a batch has at most all rows.
 
     A row has so many tokens in all its texts.
     """

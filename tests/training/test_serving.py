@@ -303,46 +303,31 @@ def test_a_sample_is_what_the_model_says(base: Path) -> None:
         assert count / 400 == pytest.approx(share, abs=4 * (share * (1 - share) / 400) ** 0.5)
 
 
-def test_who_waits_is_served_together(root: Path) -> None:
-    """Requests for one model are written at once, those for others in their turn."""
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [(("base", "train-1", "base", "base"), [3, 1]), (("base", "train-1") * 30, [30, 30])],
+)
+def test_requests_for_one_model_are_written_together(
+    root: Path, models: tuple[str, ...], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests for other models wait for their turn, and take up no room in this one."""
     sizes = list[int]()
 
     def note(_: Any, __: Any, together: list[Asked]) -> list[dict[str, Any]]:
         sizes.append(len(together))
         return [{}] * len(together)
 
+    monkeypatch.setattr("activities.training.serving.write", note)
     server = Server(Models(root, ()))
-    for model in ("base", "train-1", "base", "base"):
+    for model in models:
         chat = Chat.model_validate({"model": model, "messages": [{"role": "user", "content": "a"}]})
         server._waiting.append(Asked(chat, "a"))
     waiting = [*server._waiting]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("activities.training.serving.write", note)
-        for _ in waiting:
-            server._write_waiting()
+    for _ in waiting:
+        server._write_waiting()
 
-    assert sizes == [3, 1]
-    assert [asked.made.result() for asked in waiting] == [{}] * 4
-
-
-def test_as_many_as_fit_are_written_together(root: Path) -> None:
-    """Requests for other models take no room of theirs; too many at once are refused."""
-    sizes = list[int]()
-
-    def note(_: Any, __: Any, together: list[Asked]) -> list[dict[str, Any]]:
-        sizes.append(len(together))
-        return [{}] * len(together)
-
-    server = Server(Models(root, ()))
-    for model in ("base", "train-1") * 30:
-        chat = Chat.model_validate({"model": model, "messages": [{"role": "user", "content": "a"}]})
-        server._waiting.append(Asked(chat, "a"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("activities.training.serving.write", note)
-        for _ in range(3):
-            server._write_waiting()
-
-    assert sizes == [30, 30]
+    assert sizes == expected
+    assert [asked.made.result() for asked in waiting] == [{}] * len(models)
 
 
 async def test_a_flood_is_refused(root: Path) -> None:
