@@ -95,7 +95,12 @@ class Steps(TrainerCallback):  # type: ignore[misc]
         self._job = job
 
     def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any], **_: Any) -> None:
-        """Tell of a step; the trainer's summary at the end is none."""
+        """Tell of a step; the trainer's summary at the end is none. Raises TrainingError."""
+        if not math.isfinite(float(logs.get("grad_norm", 0))):
+            raise TrainingError(
+                f"The gradient of step {state.global_step} is no number: train again with a lower "
+                "--learning-rate, or with a --reflector-temperature nearer to 1."
+            )
         if "train_runtime" not in logs:
             step = {"step": state.global_step, "of": state.max_steps}
             self._job.tell(step | {"values": _numbers(logs)})
