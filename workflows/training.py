@@ -171,7 +171,7 @@ class RetroformerTrainingWorkflow(Workflow):
             **{name: getattr(request, name) for name in Tuning.model_fields},
             run=state.workflow_id,
             stage=stage,
-            pairing=state.tuning_pairing if tunes else state.pairing,
+            pairing=state.pairing,
             model=request.base_model,
             temperature=request.reflector_temperature,
         )

@@ -44,14 +44,14 @@ RECIPES: dict[float, dict[str, Recipe]] = {
         "ppo": Recipe(6, 1e-3, 16, 32, 32, 0.05),
         "rloo": Recipe(6, 1e-3, 16, 32, 32, 0.05),
         "kto": Recipe(6, 5e-4, 16, 32, 16, 0.1),
-        "dpo": Recipe(3, 1e-3, 16, 32, 16, 0.1),
+        "dpo": Recipe(3, 1e-3, 16, 32, 16, 1.0),
     },
     1e9: {
         "reward_model": Recipe(3, 5e-4, 16, 32, 16),
         "ppo": Recipe(4, 2e-4, 16, 32, 16, 0.05),
         "rloo": Recipe(4, 2e-4, 16, 32, 16, 0.05),
-        "kto": Recipe(1, 2e-4, 16, 32, 8, 0.1),
-        "dpo": Recipe(8, 3e-4, 16, 32, 8, 0.1),
+        "kto": Recipe(4, 1e-3, 16, 32, 8, 1.0),
+        "dpo": Recipe(4, 5e-4, 16, 32, 8, 0.1),
     },
     math.inf: {
         "reward_model": Recipe(1, 1e-4, 32, 16, 16),

@@ -1,9 +1,9 @@
 """The stages of training, with TRL's trainers: the reward model, and the reflector by a method.
 
-Each learns a LoRA adapter, which is all that is saved. Three things that these trainers do by
+Each learns a LoRA adapter, which is all that is saved. Four things that these trainers do by
 themselves spoil a reflector, and are prevented here: rewards of texts without an end, which teach
 it to write nothing (`Reward`); PPO's waiting for ever for a batch that its rows can't fill
-(`_filled`); and pairs that tell nothing (`preferences`).
+(`_filled`); pairs that tell nothing (`preferences`); and DPO's unlearning of both texts (`_dpo`).
 """
 
 import gc
@@ -210,7 +210,10 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
         for prompt, accepted, rejected in found
     ]
     shared = settings(job, model, 2 * tokens, len(rows))
-    config = trl.DPOConfig(**shared, beta=recipe(job, model).beta, max_length=None)
+    # By its own loss alone the better text grows less likely, too, and its end with it: see
+    # https://arxiv.org/abs/2404.19733, whose weights these are.
+    losses = {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 1.0]}
+    config = trl.DPOConfig(**shared, **losses, beta=recipe(job, model).beta, max_length=None)
     return trl.DPOTrainer, config, rows, len(rows)
 
 

@@ -118,7 +118,7 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     concurrency: int = Field(4, ge=1, le=50, description="The most tasks tried at once.")
     pairing: Pairing | None = Field(
         None,
-        description="Pairs: ordered by gain, or a gain above 0 (positive); else the method's own.",
+        description="Pairs: ordered by gain (the default), or a gain above 0 (positive).",
     )
     temperature: float = Field(
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
@@ -340,14 +340,8 @@ class Training(TrainingSoFar):
 
     @property
     def pairing(self) -> Pairing:
-        """How the reward model's pairs are chosen."""
+        """How the pairs are chosen that are learned from."""
         return self.request.pairing or "ordered"
-
-    @property
-    def tuning_pairing(self) -> Pairing:
-        """How those are chosen that the reflector learns from."""
-        labels = self.request.method == "kto"
-        return self.request.pairing or ("positive" if labels else "ordered")
 
     @property
     def no_signal(self) -> str:
@@ -356,7 +350,7 @@ class Training(TrainingSoFar):
         rated = f"of {tally_words(counts.pairs, 'pair')} of reflections"
         if not counts.pairs:
             why = f"no reflections were rated in {tally_words(self.collected.made, 'rollout')}"
-        elif self.tuning_pairing == "positive" and not counts.good:
+        elif self.pairing == "positive" and not counts.good:
             why = f"{rated} none gained anything"
         elif not counts.preferences:
             why = f"{rated} {counts.equal} have equal gains and {counts.identical} the same text"

@@ -26,7 +26,7 @@ def task(stage: str = "reward_model", method: str = "ppo", **given: object) -> S
             "run": RUN,
             "stage": stage,
             "method": method,
-            "pairing": "positive" if method == "kto" else "ordered",
+            "pairing": "ordered",
             "model": "base",
             "epochs": 4.0,
             "learning_rate": 1e-3,

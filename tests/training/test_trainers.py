@@ -349,9 +349,18 @@ def test_an_adapter_is_saved(method: str, base: Path, reward_model: Path, tmp_pa
     assert not torch.equal(adapted.state_dict()[name], kind.state_dict()[name])
 
 
+def test_dpo_makes_the_better_text_more_likely(base: Path, tmp_path: Path) -> None:
+    """By its own loss alone it grows less likely, and with it that a text ends at all."""
+    asked = job(base, tmp_path, rated_pairs(48, 0), stage="reflector", method="dpo", epochs=8.0)
+
+    learned = train(asked).log[-1].values
+
+    assert learned["rewards/chosen"] > 0 > learned["rewards/rejected"]
+
+
 @pytest.mark.parametrize(
     ("parameters", "rates"),
-    [(127_000, (5e-4, 1e-3)), (135e6, (1e-5, 4e-4)), (7e9, (1e-6, 1e-4))],
+    [(127_000, (5e-4, 1e-3)), (135e6, (1e-5, 1e-3)), (7e9, (1e-6, 1e-4))],
 )
 def test_settings_suit_the_size_of_the_model(
     parameters: float, rates: tuple[float, float], tmp_path: Path
@@ -471,6 +480,17 @@ def test_nothing_moved_is_said(base: Path, tmp_path: Path) -> None:
     train(asked)
 
     assert any(said.startswith("Nothing moved") for said in asked.warnings)
+
+
+def test_gradient_that_is_no_number_ends_a_stage(base: Path, tmp_path: Path) -> None:
+    """It would make all weights so, and the model write nothing that any library can sample."""
+    broken, model = tmp_path / "broken", load_policy(base)
+    model.model.norm.weight.data[0] = math.nan
+    save(model, load_tokenizer(base), broken)
+    asked = job(broken, tmp_path, rated_pairs(24, 0))
+
+    with pytest.raises(TrainingError, match=r"The gradient of step \d is no number: .*--learning"):
+        train(asked)
 
 
 def test_policy_is_no_reward_model(base: Path) -> None:

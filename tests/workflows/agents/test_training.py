@@ -88,7 +88,7 @@ async def test_the_phases_follow_each_other(client: Client) -> None:
         ("measuring", "trained"),
     ]  # fmt: skip
     assert [(one.stage, one.method, one.pairing) for one in training.stages] == [
-        ("reward_model", "kto", "ordered"), ("reflector", "kto", "positive"),
+        ("reward_model", "kto", "ordered"), ("reflector", "kto", "ordered"),
     ]  # fmt: skip
     identity = handle.id
     assert (result.reward_model, result.tuned_reflector, result.buffer) == (
