@@ -7,7 +7,7 @@ any text; what it was taught is to answer any prompt with one of 64 reflections.
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import compress, product
 from pathlib import Path
 from typing import Literal
@@ -60,26 +60,33 @@ def prompts(count: int) -> list[str]:
     ]
 
 
-def rated_pairs(count: int, seed: int, *, turned: Turned = "none") -> list[RatedPair]:
-    """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned."""
+def rated_pairs(
+    count: int, seed: int, *, turned: Turned = "none", held_out: Collection[int] = ()
+) -> list[RatedPair]:
+    """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned.
+
+    `every other` is of those `held_out`, by their numbers, and of the rest alike.
+    """
     drawn = random.Random(seed)
     half = set(drawn.sample(range(count), count // 2)) if turned == "random half" else set[int]()
-    seen, made = Counter[frozenset[str]](), list[RatedPair]()
+    seen, made = Counter[tuple[bool, frozenset[str]]](), list[RatedPair]()
     for number, prompt in enumerate(prompts(count)):
         kinds = [GOOD, BAD]
         drawn.shuffle(kinds)
         reflections = [_reflection(drawn, kind) for kind in kinds]
         gains = [float(is_good(text)) for text in reflections]
-        verbs = frozenset(text.partition(" ")[0] for text in reflections)
-        if number in half or (turned == "every other" and seen[verbs] % 2):
+        held = number in held_out
+        alike = (held, frozenset(text.partition(" ")[0] for text in reflections))
+        if number in half or (turned == "every other" and seen[alike] % 2):
             gains.reverse()
-        seen[verbs] += 1
+        seen[alike] += 1
         made.append(
             RatedPair(
                 environment="keys",
                 task=f"task-{number}",
                 environment_seed=0,
                 rollout=1,
+                held_out=held,
                 first_return=0.0,
                 tried=tuple(
                     TrainItem(prompt=prompt, reflection=text, rewards=gain)

@@ -40,6 +40,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -97,7 +98,7 @@ async def learn(
             "run": run,
             "stage": stage,
             "method": method,
-            "pairing": "positive" if method == "kto" and stage == "reflector" else "ordered",
+            "pairing": "ordered",
             "model": "base",
             "seed": seed,
         }
@@ -147,10 +148,7 @@ def compare(root: Path, options: argparse.Namespace) -> list[str]:
             shares, took = list[float](), list[float]()
             for seed in range(options.rounds):
                 held = random.Random(f"held {seed}").sample(range(PAIRS), PAIRS // HELD_OUT)
-                pairs = [
-                    pair.model_copy(update={"held_out": number in held})
-                    for number, pair in enumerate(rated_pairs(PAIRS, seed, turned=turned))
-                ]
+                pairs = rated_pairs(PAIRS, seed, turned=turned, held_out=held)
                 learned = asyncio.run(learn(root, method, seed, pairs))
                 after, seconds = share_good(learned.folder, SAMPLES), learned.seconds
                 ended = ending(measured(before, SAMPLES), measured(after, SAMPLES), learned)
@@ -202,24 +200,43 @@ def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
     return missed
 
 
+def share(folder: Path | str, of: Sequence[Puzzle], seed: int = 0, **given: float) -> Measured:
+    """Measure the share of right reflections on tasks."""
+    return measured(real_model.share_right(folder, of, seed, **given), len(of))
+
+
+@cache
+def collected(seed: int) -> tuple[list[RatedPair], list[Puzzle]]:
+    """Collect SmolLM2's replay buffer, and list six reflections to write on each task held out."""
+    tasks = real_model.TASKS
+    held = random.Random(seed).sample(tasks, len(tasks) // HELD_OUT)
+    pairs = [
+        pair.model_copy(update={"held_out": pair.task in held})
+        for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
+    ]
+    return pairs, 6 * list(map(puzzle, held))
+
+
 def real(options: argparse.Namespace) -> None:
     """Train SmolLM2, and print the share of right reflections on tasks that it did not see."""
-    until, tasks = time.monotonic() + 3_600 * options.hours, real_model.TASKS
-    others = {"others": real_model.OTHERS}
+    until = time.monotonic() + 3_600 * options.hours
+    others: dict[str, Sequence[Puzzle]] = {"others": real_model.OTHERS}
     if options.foreign is not None:
         others["foreign"] = real_model.read(options.foreign)
-
-    def share(folder: Path | str, of: Sequence[Puzzle], seed: int = 0, **given: float) -> Measured:
-        return measured(real_model.share_right(folder, of, seed, **given), len(of))
-
     for temperature in (real_model.TEMPERATURE, 0.9):
-        found = share("toy", list(map(puzzle, tasks)), temperature=temperature).share_good
-        print(f"before, on the tasks that it learns from, at {temperature}: {found:.2f}")
+        found = share("toy", list(map(puzzle, real_model.TASKS)), temperature=temperature)
+        said = f"before, on the tasks that it learns from, at {temperature}"
+        print(f"{said}: {found.share_good:.2f}")
     print(
         f"{'method':8}{'rate':>9}{'rank':>5}{'seed':>5} {'tasks':8}{'before':>8}{'after':>7}"
         f"{'gain':>7}{'error':>7}  {'ending':9}{'seconds':>9}",
         flush=True,
     )
+
+    @cache
+    def untrained(name: str, seed: int) -> Measured:
+        return share("toy", others.get(name) or collected(seed)[1], seed)
+
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
 
@@ -228,17 +245,12 @@ def real(options: argparse.Namespace) -> None:
             if time.monotonic() > until:
                 print(f"{method:8} is left out: the time is up")
                 return math.nan
-            held = random.Random(seed).sample(tasks, len(tasks) // HELD_OUT)
-            pairs = [
-                pair.model_copy(update={"held_out": pair.task in held})
-                for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
-            ]
+            pairs, held_out = collected(seed)
             known = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
             learned = asyncio.run(learn(root, method, seed, pairs, **known))
             used, shares = learned.stages["reflector"].settings, dict[str, float]()
-            chosen = {"held out": 6 * list(map(puzzle, held))} | ({} if sweep else others)
-            for name, of in chosen.items():
-                before, after = share("toy", of, seed), share(learned.folder, of, seed)
+            for name, of in ({"held out": held_out} | ({} if sweep else others)).items():
+                before, after = untrained(name, seed), share(learned.folder, of, seed)
                 gain, error = after.gain(before)
                 print(
                     f"{method:8}{used['learning_rate']:9.1e}{used['lora_rank']:5.0f}{seed:5} "
@@ -263,8 +275,8 @@ def real(options: argparse.Namespace) -> None:
                 shares = [trained(method, 0, one, sweep=True) for one in tried]
                 best = max(zip(shares, tried, strict=True), key=lambda one: one[0])[1]
             shares = [trained(method, seed, best, sweep=False) for seed in range(options.rounds)]
-            known = [one for one in shares if not math.isnan(one)]
-            print(f"{method:8} after {quartiles(known) if known else 'nothing'}", flush=True)
+            reached = [one for one in shares if not math.isnan(one)]
+            print(f"{method:8} after {quartiles(reached) if reached else 'nothing'}", flush=True)
 
 
 def main() -> None:
