@@ -210,8 +210,9 @@ def test_nothing_to_learn_is_said(
 
 
 def test_kto_needs_both_labels(base: Path, tmp_path: Path) -> None:
-    """KTO refuses reflections that are all good or all bad."""
-    asked = job(base, tmp_path, [with_gains(0.0, 0.0)], stage="reflector", method="kto")
+    """KTO refuses reflections that are all good or all bad, as the source labels them."""
+    given = {"stage": "reflector", "method": "kto", "pairing": "positive"}
+    asked = job(base, tmp_path, [with_gains(0.0, 0.0)], **given)
 
     with pytest.raises(TrainingError, match="of 2 that tell, in 1 rated pairs, 0 are good"):
         train(asked)
