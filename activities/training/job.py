@@ -98,7 +98,7 @@ class Steps(TrainerCallback):  # type: ignore[misc]
         """Tell of a step; the trainer's summary at the end is none. Raises TrainingError."""
         if not math.isfinite(float(logs.get("grad_norm", 0))):
             raise TrainingError(
-                f"The gradient of step {state.global_step} is no number: train again with a lower "
+                f"Step {state.global_step} has a gradient of NaN or inf: train again with a lower "
                 "--learning-rate, or with a --reflector-temperature nearer to 1."
             )
         if "train_runtime" not in logs:
