@@ -136,8 +136,7 @@ def recipe(job: Job, model: PreTrainedModel) -> Recipe:
     """Choose how to train: as the task says, and else as suits the size of the model."""
     size = model.num_parameters()
     found = next(recipes for most, recipes in RECIPES.items() if size <= most)[job.task.learner]
-    asked = {name: getattr(job.task, name) for name in Recipe._fields}
-    return found._replace(**{name: value for name, value in asked.items() if value is not None})
+    return found._replace(**job.task.model_dump(include=set(Recipe._fields), exclude_none=True))
 
 
 def settings(
