@@ -1,7 +1,7 @@
 """SmolLM2 as a reflector on the tasks of `bench.hints`: what it writes, and how much is right."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,9 +13,9 @@ from reflection.agents.rating import RatedPair
 
 # At 0.3 nearly a third of its reflections are right, at 0.9 one in forty: too few to learn from.
 TEMPERATURE, MOST_TOKENS, ROWS = 0.3, 24, 40
-TASKS, ROLLOUTS = [f"task-{number}" for number in range(50)], 3
-# Three reflections on each of forty.
-OTHERS = [puzzle(f"other-{number}") for number in range(40)] * 3
+TASKS = {name: puzzle(name) for name in (f"task-{number}" for number in range(50))}
+OTHERS = [puzzle(f"other-{number}") for number in range(40)]
+ROLLOUTS = 3
 
 
 def write(
@@ -54,24 +54,23 @@ def share_right(
 
 
 def read(path: Path) -> list[Puzzle]:
-    """Read tasks that somebody wrote: JSON Lines with the fields of a Puzzle, three times each."""
-    made = [Puzzle(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    return 3 * made
+    """Read tasks that somebody wrote: JSON Lines with the fields of a Puzzle."""
+    return [Puzzle(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def rated_pairs(names: Sequence[str], rollouts: int, seed: int) -> list[RatedPair]:
+def rated_pairs(tasks: Mapping[str, Puzzle], rollouts: int, seed: int) -> list[RatedPair]:
     """Collect a replay buffer as rollouts would: two reflections on each failure, both tried."""
-    tried = [name for name in names for _ in range(2 * rollouts)]
-    texts = write("toy", [puzzle(name) for name in tried], seed)
+    names = list(tasks)
+    texts = write("toy", [tasks[name] for name in names for _ in range(2 * rollouts)], seed)
     made = list[RatedPair]()
     for number in range(len(names) * rollouts):
         name = names[number // rollouts]
         both = texts[2 * number : 2 * number + 2]
         items = [
             TrainItem(
-                prompt=reflection_prompt(puzzle(name)),
+                prompt=reflection_prompt(tasks[name]),
                 reflection=text,
-                rewards=float(is_right(puzzle(name), text)),
+                rewards=float(is_right(tasks[name], text)),
             )
             for text in both
         ]

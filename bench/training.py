@@ -4,7 +4,7 @@
         [--turned none "every other" "random half"]
     .venv-train/bin/python -m bench.training --kills 10 [--methods …]
     .venv-train/bin/python -m bench.training --real [--sweep] [--hours 6] [--rounds 3] [--methods …]
-        [--foreign FILE]
+        [--tasks FILE] [--foreign FILE]
 
 Needs the extra `train`. What is good is known by a rule (`bench.tiny_llama`), which neither the
 trainers nor the reward model are told: they have a replay buffer of rated pairs, a fifth of which
@@ -28,7 +28,8 @@ each, and on 40 others, told of in other words, of three. `--sweep` first trains
 two learning rates and two ranks around the default, one seed each, and goes on with the one that is
 best on the 10. No training is begun after `--hours`. With `--foreign FILE` the share is also
 measured on the tasks of a file that somebody else wrote: JSON Lines with `question`, `things`,
-`right` and `told`.
+`right` and `told`. With `--tasks FILE` it learns from the first 50 tasks of such a file instead,
+and the others are the rest.
 """
 
 import argparse
@@ -39,7 +40,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -52,7 +53,7 @@ from activities.training.artifacts import run_folder, write_buffer
 from activities.training.job import RECIPES
 from activities.training.port import StageTask
 from bench import busy, parser, quartiles, real_model, server
-from bench.hints import Puzzle, puzzle
+from bench.hints import Puzzle
 from bench.tiny_llama import Turned, build, rated_pairs, share_good
 from reflection.agents.rating import RatedPair
 from reflection.agents.training_result import (
@@ -205,26 +206,24 @@ def share(folder: Path | str, of: Sequence[Puzzle], seed: int = 0, **given: floa
     return measured(real_model.share_right(folder, of, seed, **given), len(of))
 
 
-@cache
-def collected(seed: int) -> tuple[list[RatedPair], list[Puzzle]]:
-    """Collect SmolLM2's replay buffer, and list six reflections to write on each task held out."""
-    tasks = real_model.TASKS
-    held = random.Random(seed).sample(tasks, len(tasks) // HELD_OUT)
-    pairs = [
-        pair.model_copy(update={"held_out": pair.task in held})
-        for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
-    ]
-    return pairs, 6 * list(map(puzzle, held))
+def to_learn(
+    options: argparse.Namespace,
+) -> tuple[Mapping[str, Puzzle], Mapping[str, Sequence[Puzzle]]]:
+    """List the tasks to learn from, and the reflections to write on others, by their kind."""
+    tasks, others = real_model.TASKS, real_model.OTHERS
+    if options.tasks is not None:
+        made = real_model.read(options.tasks)
+        tasks, others = dict(zip(tasks, made, strict=False)), made[len(tasks) :]
+    foreign = {} if options.foreign is None else {"foreign": real_model.read(options.foreign)}
+    return tasks, {kind: 3 * some for kind, some in {"others": others, **foreign}.items()}
 
 
 def real(options: argparse.Namespace) -> None:
     """Train SmolLM2, and print the share of right reflections on tasks that it did not see."""
     until = time.monotonic() + 3_600 * options.hours
-    others: dict[str, Sequence[Puzzle]] = {"others": real_model.OTHERS}
-    if options.foreign is not None:
-        others["foreign"] = real_model.read(options.foreign)
+    tasks, others = to_learn(options)
     for temperature in (real_model.TEMPERATURE, 0.9):
-        found = share("toy", list(map(puzzle, real_model.TASKS)), temperature=temperature)
+        found = share("toy", list(tasks.values()), temperature=temperature)
         said = f"before, on the tasks that it learns from, at {temperature}"
         print(f"{said}: {found.share_good:.2f}")
     print(
@@ -232,6 +231,16 @@ def real(options: argparse.Namespace) -> None:
         f"{'gain':>7}{'error':>7}  {'ending':9}{'seconds':>9}",
         flush=True,
     )
+
+    @cache
+    def collected(seed: int) -> tuple[list[RatedPair], list[Puzzle]]:
+        """Collect a replay buffer, and list six reflections to write on each task held out."""
+        held = random.Random(seed).sample(list(tasks), len(tasks) // HELD_OUT)
+        pairs = [
+            pair.model_copy(update={"held_out": pair.task in held})
+            for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
+        ]
+        return pairs, 6 * [tasks[name] for name in held]
 
     @cache
     def untrained(name: str, seed: int) -> Measured:
@@ -249,7 +258,7 @@ def real(options: argparse.Namespace) -> None:
             known = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
             learned = asyncio.run(learn(root, method, seed, pairs, **known))
             used, shares = learned.stages["reflector"].settings, dict[str, float]()
-            for name, of in ({"held out": held_out} | ({} if sweep else others)).items():
+            for name, of in {"held out": held_out, **({} if sweep else others)}.items():
                 before, after = untrained(name, seed), share(learned.folder, of, seed)
                 gain, error = after.gain(before)
                 print(
@@ -287,6 +296,7 @@ def main() -> None:
     given.add_argument("--kills", type=int, default=0, help="kill each stage so often instead")
     given.add_argument("--real", action="store_true", help="train SmolLM2")
     given.add_argument("--sweep", action="store_true", help="compare settings for SmolLM2 first")
+    given.add_argument("--tasks", type=Path, help="learn from the first 50 tasks of a file")
     given.add_argument("--foreign", type=Path, help="tasks of a file, to measure on as well")
     given.add_argument("--hours", type=float, default=6.0, help="begin no training later than that")
     options = given.parse_args()
