@@ -34,10 +34,10 @@ class Recipe(NamedTuple):
 
 
 # By the most parameters of a model. Up to ten million: `bench.training`, on a Llama of 127,000. Up
-# to a billion: `bench.training --real`, on one of 135 million. Nothing above was measured here:
-# PPO's and RLOO's are those of Retroformer (https://arxiv.org/abs/2308.02151), DPO's that of TRL's
-# trl/scripts/dpo.py for LoRA, KTO's the same, as kto.py advises, and the reward model's that of
-# examples/scripts/reward_modeling.py.
+# to a billion: `bench.training --real`, on one of 135 million, but for PPO, whose settings there
+# are a first guess. Nothing above was measured here: PPO's and RLOO's are those of Retroformer
+# (https://arxiv.org/abs/2308.02151), DPO's that of TRL's trl/scripts/dpo.py for LoRA, KTO's the
+# same, as kto.py advises, and the reward model's that of examples/scripts/reward_modeling.py.
 RECIPES: dict[float, dict[str, Recipe]] = {
     1e7: {
         "reward_model": Recipe(5, 3e-3, 16, 32, 16),
@@ -64,6 +64,10 @@ RECIPES: dict[float, dict[str, Recipe]] = {
 # Fewer rows than this are said to be few.
 FEW = 20
 ROWS = "rows-at-once"
+# What a trainer logs of its loss and gradient; PPO's logs no gradient.
+BROKEN_BY = "loss", "grad_norm", "loss/policy_avg", "loss/value_avg"
+# What else helps the methods that learn from texts that they sample.
+OR_ELSE = dict.fromkeys(("ppo", "rloo"), ", or with a --reflector-temperature nearer to 1")
 
 Row = TypeVar("Row")
 
@@ -96,11 +100,10 @@ class Steps(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any], **_: Any) -> None:
         """Tell of a step; the trainer's summary at the end is none. Raises TrainingError."""
-        if not math.isfinite(float(logs.get("grad_norm", 0))):
-            raise TrainingError(
-                f"Step {state.global_step} has a gradient of NaN or inf: train again with a lower "
-                "--learning-rate, or with a --reflector-temperature nearer to 1."
-            )
+        if not all(math.isfinite(logs[name]) for name in BROKEN_BY if name in logs):
+            said = f"Step {state.global_step} has a loss or gradient of NaN or inf"
+            more = OR_ELSE.get(self._job.task.learner, "")
+            raise TrainingError(f"{said}: train again with a lower --learning-rate{more}.")
         if "train_runtime" not in logs:
             step = {"step": state.global_step, "of": state.max_steps}
             self._job.tell(step | {"values": _numbers(logs)})
@@ -201,13 +204,10 @@ def log_points(history: Sequence[dict[str, Any]]) -> tuple[LogPoint, ...]:
     count = min(len(entries), MOST_POINTS)
     places = [round(place * (len(entries) - 1) / max(1, count - 1)) for place in range(count)]
     chosen = {int(entries[place]["step"]): _numbers(entries[place]) for place in places}
-    seen = {item for values in chosen.values() for item in values.items()}
-    changed = {name for name, times in Counter(name for name, _ in seen).items() if times > 1}
+    times = Counter(name for name, _ in {item for one in chosen.values() for item in one.items()})
+    told = {name for name in times if times[name] > 1 or count == 1}
     return tuple(
-        LogPoint(
-            step=step,
-            values={name: values[name] for name in values if name in changed or count == 1},
-        )
+        LogPoint(step=step, values={name: values[name] for name in values if name in told})
         for step, values in chosen.items()
     )
 

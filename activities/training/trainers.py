@@ -218,6 +218,8 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 
 
 def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
+    if job.task.pairing == "ordered":
+        _preferences(job)
     found = judgments(job.pairs, job.task.pairing)
     good = sum(row.correct for row in found)
     bad = len(found) - good

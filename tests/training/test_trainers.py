@@ -16,7 +16,7 @@ from transformers import (
 
 from activities.training import weights
 from activities.training.artifacts import TrainingError, run_folder, write_buffer
-from activities.training.job import RECIPES, Job, recipe, settings
+from activities.training.job import RECIPES, Job, Steps, recipe, settings
 from activities.training.trainers import Reward, train
 from activities.training.weights import (
     TEMPLATE,
@@ -202,8 +202,8 @@ def test_nothing_to_learn_is_said(
     """An empty buffer, and pairs that tell nothing, are refused in words by the reward model."""
     stage = "reward_model" if method == "reward_model" else "reflector"
     asked = job(base, tmp_path, pairs, stage=stage, method="ppo" if stage == method else method)
-    if pairs and method in {"ppo", "rloo", "kto"}:
-        pytest.skip("learns from single reflections, or from a reward model")
+    if pairs and method in {"ppo", "rloo"}:
+        pytest.skip("learns from a reward model")
 
     with pytest.raises(TrainingError, match=line):
         train(asked)
@@ -490,8 +490,25 @@ def test_nan_gradient_ends_a_stage(base: Path, tmp_path: Path) -> None:
     save(model, load_tokenizer(base), broken)
     asked = job(broken, tmp_path, rated_pairs(24, 0))
 
-    with pytest.raises(TrainingError, match=r"Step \d has a gradient of NaN or inf: .*--learning"):
+    with pytest.raises(
+        TrainingError, match=r"Step \d has a loss or gradient of NaN or inf: .*-rate\."
+    ):
         train(asked)
+
+
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [("ppo", "-rate, or with a --reflector-temperature nearer to 1."), ("kto", "--learning-rate.")],
+)
+def test_nan_loss_ends_a_stage(method: str, advice: str, base: Path, tmp_path: Path) -> None:
+    """PPO's trainer logs no gradient; the temperature matters only where texts are sampled."""
+    steps = Steps(job(base, tmp_path, [], stage="reflector", method=method))
+    state = SimpleNamespace(global_step=3, max_steps=9)
+
+    steps.on_log(None, state, None, {"loss/value_avg": 0.5, "val/ratio": math.nan})
+    with pytest.raises(TrainingError, match=r"Step 3 has a loss") as failed:
+        steps.on_log(None, state, None, {"loss/value_avg": math.nan})
+    assert str(failed.value).endswith(advice)
 
 
 def test_policy_is_no_reward_model(base: Path) -> None:
