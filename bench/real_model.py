@@ -11,7 +11,7 @@ from bench.hints import Puzzle, is_right, puzzle, reflection_prompt
 from reflection.agents.memory import TrainItem
 from reflection.agents.rating import RatedPair
 
-# At 0.3 nearly a third of its reflections are right, at 0.9 one in forty: too few to learn from.
+# At 0.3 a fifth of its reflections are right, at 0.9 one in 25: too few to learn from.
 TEMPERATURE, MOST_TOKENS, ROWS = 0.3, 24, 40
 TASKS = {name: puzzle(name) for name in (f"task-{number}" for number in range(50))}
 OTHERS = [puzzle(f"other-{number}") for number in range(40)]

@@ -25,11 +25,11 @@ With `--real` the model is SmolLM2, of 135 million parameters, and the tasks tho
 `bench.hints`. It learns from its own reflections on 40 tasks, three pairs on each, and has the
 reward model tested on 10 more. The share of right ones is measured on these, of six reflections on
 each, and on 40 others, told of in other words, of three. `--sweep` first trains by each method with
-two learning rates and two ranks around the default, one seed each, and goes on with the one that is
-best on the 10. No training is begun after `--hours`. With `--foreign FILE` the share is also
-measured on the tasks of a file that somebody else wrote: JSON Lines with `question`, `things`,
-`right` and `told`. With `--tasks FILE` it learns from the first 50 tasks of such a file instead,
-and the others are the rest.
+the default and with two learning rates and two ranks around it, of the same scale, one seed each,
+and goes on with the one that is best on the 10. No training is begun after `--hours`. With
+`--foreign FILE` the share is also measured on the tasks of a file that somebody else wrote: JSON
+Lines with `question`, `things`, `right` and `told`. With `--tasks FILE` it learns from the first 50
+tasks of such a file instead, in the file's order, and the others are the rest, ten or more.
 """
 
 import argparse
@@ -69,7 +69,7 @@ from tests.training.keys import made
 
 # A fifth of the pairs, and of the tasks, is held out.
 PAIRS, SAMPLES, HELD_OUT = 240, 400, 5
-LEAST, MOST_SECONDS, NOTHING = 0.9, 120.0, 0.1
+LEAST, MOST_SECONDS, NOTHING, LEAST_OTHERS = 0.9, 120.0, 0.1, 10
 METHODS: tuple[Method, ...] = ("ppo", "kto", "rloo", "dpo")
 
 
@@ -213,6 +213,8 @@ def to_learn(
     tasks, others = real_model.TASKS, real_model.OTHERS
     if options.tasks is not None:
         made = real_model.read(options.tasks)
+        if len(made) < len(tasks) + LEAST_OTHERS:
+            raise SystemExit(f"{options.tasks} has {len(made)} tasks: give 60 or more.")
         tasks, others = dict(zip(tasks, made, strict=False)), made[len(tasks) :]
     foreign = {} if options.foreign is None else {"foreign": real_model.read(options.foreign)}
     return tasks, {kind: 3 * some for kind, some in {"others": others, **foreign}.items()}
@@ -274,13 +276,15 @@ def real(options: argparse.Namespace) -> None:
             best: dict[str, float] = {}
             if options.sweep:
                 usual = RECIPES[1e9][method]
-                tried = [
+                around = [
                     {
                         "learning_rate": usual.learning_rate * rate,
                         "lora_rank": usual.lora_rank * rank,
+                        "lora_alpha": usual.lora_alpha * rank,
                     }
                     for rate, rank in product((0.5, 2), (0.5, 2))
                 ]
+                tried: list[dict[str, float]] = [{}, *around]
                 shares = [trained(method, 0, one, sweep=True) for one in tried]
                 best = max(zip(shares, tried, strict=True), key=lambda one: one[0])[1]
             shares = [trained(method, seed, best, sweep=False) for seed in range(options.rounds)]

@@ -1,6 +1,7 @@
 """What `bench.training` is measured with, and what it prints."""
 
 import argparse
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench import training
+from bench.hints import puzzle
 from bench.tiny_llama import Turned, is_good, rated_pairs
 from bench.training import Learned, measured
 from reflection.agents.training_result import StageResult
@@ -28,6 +30,22 @@ def test_it_says_whose_gains_are_turned(turned: Turned, count: int) -> None:
     assert wrong.total() == count
     even = all(wrong[words] == whole // 2 for words, whole in begun.items())
     assert even == (turned == "every other")
+
+
+def test_tasks_of_a_file_are_split_in_its_order(tmp_path: Path) -> None:
+    """It learns from the first fifty, and is measured on the rest three times each."""
+    file, tasks = tmp_path / "tasks.jsonl", [puzzle(f"task-{number}") for number in range(60)]
+    lines = [json.dumps(task._asdict()) for task in tasks]
+    options = argparse.Namespace(tasks=file, foreign=None)
+    file.write_text("\n".join(lines))
+
+    learned, others = training.to_learn(options)
+
+    assert [task.told for task in learned.values()] == [task.told for task in tasks[:50]]
+    assert [task.told for task in others["others"]] == 3 * [task.told for task in tasks[50:]]
+    file.write_text("\n".join(lines[:59]))
+    with pytest.raises(SystemExit, match="has 59 tasks: give 60 or more"):
+        training.to_learn(options)
 
 
 def test_it_prints_quartiles(
