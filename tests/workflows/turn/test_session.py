@@ -451,16 +451,16 @@ async def test_a_turn_of_a_lost_session_is_not_taken_for_the_new_one_s(
         with pytest.raises(WorkflowFailureError):
             await talk.handle.result()
         await talk.ask("c")
-        said = asyncio.create_task(say(talk, "d"))
+        said, told = asyncio.create_task(say(talk, "d")), ""
         async with asyncio.timeout(PATIENCE):
-            while len((await talk.progress())["waiting"]) < 2:
+            # The message before is answered only once the command line has seen it wait.
+            while "1 message before this one." not in told:
                 await asyncio.sleep(0.05)
+                told += capsys.readouterr().err
         gate.set()
         code = await said
 
-    printed = capsys.readouterr()
-    assert (code, json.loads(printed.out)["answer"]) == (Exit.DONE, "re d")
-    assert "1 message before this one." in printed.err
+    assert (code, json.loads(capsys.readouterr().out)["answer"]) == (Exit.DONE, "re d")
 
 
 async def test_what_the_command_line_says_of_a_turn_that_failed(
