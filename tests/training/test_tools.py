@@ -127,7 +127,7 @@ def test_an_estimate_starts_nothing(root: Path, tmp_path: Path) -> None:
     assert "base: 0.1 million parameters" in done.stdout
     assert "to measure" not in done.stdout
     needs = (
-        r"reflector: 0\.\d GB on a GPU, 0\.\d GB on a CPU, with \d+ rows of 1,000 tokens at once"
+        r"reflector: 0\.\d GB on a GPU, 1\.\d GB on a CPU, with \d+ rows of 1,000 tokens at once"
     )
     assert re.search(needs, done.stdout)
 
