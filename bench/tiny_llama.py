@@ -66,7 +66,7 @@ def rated_pairs(
     """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned.
 
     `every other` is of those `held_out`, by their numbers, and of the rest alike: of pairs that
-    begin with the same words at most one more is true.
+    begin with the same words, at most one more keeps its gains than is turned.
     """
     drawn = random.Random(seed)
     half = set(drawn.sample(range(count), count // 2)) if turned == "random half" else set[int]()

@@ -219,6 +219,7 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 
 def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
     if job.task.pairing == "ordered":
+        # Pairs that tell nothing are refused in the words of all methods that learn from pairs.
         _preferences(job)
     found = judgments(job.pairs, job.task.pairing)
     good = sum(row.correct for row in found)
