@@ -8,10 +8,13 @@ it to write nothing (`Reward`); PPO's waiting for ever for a batch that its rows
 
 import gc
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import dropwhile
+from operator import itemgetter
 from pickle import UnpicklingError
 from typing import Any
 
@@ -50,7 +53,7 @@ from activities.training.weights import (
     score,
     token_ids,
 )
-from reflection.agents.rating import Preference, judgments, preferences
+from reflection.agents.rating import Judgment, Preference, judgments, preferences
 from reflection.agents.training_result import StageResult
 from reflection.text import tally_words
 
@@ -221,7 +224,7 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     if job.task.pairing == "ordered":
         # Pairs that tell nothing are refused in the words of all methods that learn from pairs.
         _preferences(job)
-    found = judgments(job.pairs, job.task.pairing)
+    found = _apart(judgments(job.pairs, job.task.pairing), job.task.seed)
     good = sum(row.correct for row in found)
     bad = len(found) - good
     if not good or not bad:
@@ -333,6 +336,20 @@ def _preferences(job: Job) -> list[Preference]:
             f"(pairing {job.task.pairing}): collect more, or tasks on which returns differ."
         )
     return found
+
+
+def _apart(rows: list[Judgment], seed: int) -> list[Judgment]:
+    """Order reflections at random, those on one task far from each other.
+
+    KTO takes its rows in this order, and measures how far a reflector has moved on each task with
+    the reflection of the row before, which must be on another task.
+    """
+    drawn = random.Random(seed).sample(rows, len(rows))  # noqa: S311 - not a secret
+    placed, times = list[tuple[int, Judgment]](), Counter[str]()
+    for row in drawn:
+        placed.append((times[row.prompt], row))
+        times[row.prompt] += 1
+    return [row for _, row in sorted(placed, key=itemgetter(0))]
 
 
 def _prompts(
