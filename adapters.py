@@ -34,10 +34,10 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import run_page
-from connection import ConfigurationError
-from reflection.multipath.request import Limits
-from reflection.request import explain, parse_request
-from reflection.turn.approval import ToolRule
+from mull.connection import ConfigurationError
+from mull.multipath.request import Limits
+from mull.request import explain, parse_request
+from mull.turn.approval import ToolRule
 
 LIMITS = "MULL_SANDBOX_LIMITS"
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)

@@ -41,11 +41,12 @@ from temporalio.worker import (
     WorkflowInstanceDetails,
 )
 
-import telemetry
 from activities.doctor import DEPLOYMENT, versions_in_use
 from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from connection import ConfigurationError, UnreadableError, address, pollers
+from mull import telemetry
+from mull.connection import ConfigurationError, address, pollers
+from mull.keys import UnreadableError
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)

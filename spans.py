@@ -39,10 +39,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowInstance
 
 import service
-import telemetry
 from activities.language_model import port as models
-from connection import POLLED_WITHIN, connect, expanded, pollers
-from reflection.text import terminal_safe
+from mull import telemetry
+from mull.connection import POLLED_WITHIN, connect, expanded, pollers
+from mull.text import terminal_safe
 from worker import HELPERS, NAMES, WORKFLOWS
 from workflows.base import Inbound
 

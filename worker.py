@@ -21,7 +21,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-import telemetry
 from activities.agents import AgentActivities
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
@@ -64,7 +63,8 @@ from adapters import (
     webhook_of,
 )
 from commands.command import end_after, end_process, read_secrets
-from connection import (
+from mull import telemetry
+from mull.connection import (
     CALIBRATION,
     GRACE_SECONDS,
     TASK_QUEUE,
@@ -74,7 +74,7 @@ from connection import (
     silence,
     strict,
 )
-from reflection.text import terminal_safe
+from mull.text import terminal_safe
 from service import (
     REBUILDS,
     UNVERSIONED,

@@ -8,10 +8,10 @@ from temporalio import activity
 
 from activities.critique import Written
 from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, Usual, hear
-from reflection.agents.prompts import JudgeReply
-from reflection.replies import read_reply, reply_schema
-from reflection.request import DRAFT_BYTES, Record
-from reflection.text import cut_with_note, well_formed
+from mull.agents.prompts import JudgeReply
+from mull.replies import read_reply, reply_schema
+from mull.request import DRAFT_BYTES, Record
+from mull.text import cut_with_note, well_formed
 
 
 class AgentPrompt(Record):

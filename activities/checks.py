@@ -22,8 +22,8 @@ from typing import IO, Any, TypeVar, cast
 
 from temporalio import activity
 
-from reflection.critique.criteria import Criterion, complexity
-from reflection.critique.guardrails import (
+from mull.critique.criteria import Criterion, complexity
+from mull.critique.guardrails import (
     OF_MULL,
     Checked,
     Report,
@@ -32,12 +32,12 @@ from reflection.critique.guardrails import (
     modules_of,
     named_guardrails,
 )
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.cases import entry_in, entry_of
-from reflection.multipath.extraction import examples
-from reflection.multipath.suite import Case
-from reflection.request import Record
-from reflection.text import encoded_size, terminal_safe
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.cases import entry_in, entry_of
+from mull.multipath.extraction import examples
+from mull.multipath.suite import Case
+from mull.request import Record
+from mull.text import encoded_size, terminal_safe
 
 # What Mull's own guardrails read in 5 ms, whatever the text is, is checked without a process.
 SHORT_BYTES = 2_000

@@ -13,18 +13,18 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.critique.criteria import Criterion
-from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
-from reflection.critique.guardrails import Checked, Report, known_guardrails
-from reflection.critique.prompts import (
+from mull.critique.criteria import Criterion
+from mull.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
+from mull.critique.guardrails import Checked, Report, known_guardrails
+from mull.critique.prompts import (
     build_draft_prompt,
     build_judge_prompt,
     build_revision_prompt,
 )
-from reflection.critique.request import Format
-from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing, Record
-from reflection.run import Spending
-from reflection.text import cut_with_note, encoded_size, well_formed
+from mull.critique.request import Format
+from mull.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing, Record
+from mull.run import Spending
+from mull.text import cut_with_note, encoded_size, well_formed
 
 
 class WritingTask(Record):

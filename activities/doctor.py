@@ -14,8 +14,9 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import CLEAR, CODEC, chosen_codec, pollers
-from reflection.request import Record, Request
+from mull.connection import chosen_codec, pollers
+from mull.keys import CLEAR, CODEC
+from mull.request import Record, Request
 
 # The worker deployment that all of Mull's versions belong to.
 DEPLOYMENT = "mull"

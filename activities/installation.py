@@ -24,9 +24,9 @@ from activities.language_model.port import (
     UnreachableError,
 )
 from activities.training.port import VARIABLE as ARTIFACTS
-from connection import CALIBRATION
-from reflection.text import tally_words
-from telemetry import CONTENT_VARIABLE, ENDPOINT, calibration_maps, captures_content
+from mull.connection import CALIBRATION
+from mull.telemetry import CONTENT_VARIABLE, ENDPOINT, calibration_maps, captures_content
+from mull.text import tally_words
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined

@@ -13,10 +13,10 @@ from temporalio.common import QueryRejectCondition, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import TASK_QUEUE, heartbeating
-from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
-from reflection.agents.request import MemoryRequest
-from reflection.request import Record
+from mull.agents.memory import Reflection, SemanticMemory, SharedMemory
+from mull.agents.request import MemoryRequest
+from mull.connection import TASK_QUEUE, heartbeating
+from mull.request import Record
 
 WORKFLOW = "MemoryWorkflow"
 

@@ -10,10 +10,10 @@ from typing import Any
 from temporalio import activity
 
 from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, hear
-from reflection.multipath import cases
-from reflection.multipath.extraction import extract_code
-from reflection.multipath.markup import unfenced
-from reflection.multipath.prompts import (
+from mull.multipath import cases
+from mull.multipath.extraction import extract_code
+from mull.multipath.markup import unfenced
+from mull.multipath.prompts import (
     build_code_prompt,
     build_refinement_prompt,
     build_reflection_prompt,
@@ -21,15 +21,15 @@ from reflection.multipath.prompts import (
     build_report_prompt,
     build_tests_prompt,
 )
-from reflection.multipath.reflections import ReflectionReply, parse_reflection, reflection_schema
-from reflection.multipath.report import assemble, with_checks
-from reflection.multipath.result import Routing, Source
-from reflection.multipath.routing import RouteReply, build_route_prompt, parse_route
-from reflection.multipath.state import Critique
-from reflection.multipath.suite import Case, Failure, Suite
-from reflection.replies import reply_schema
-from reflection.request import Record
-from reflection.text import AGAIN, cut_with_note, encoded_size, well_formed
+from mull.multipath.reflections import ReflectionReply, parse_reflection, reflection_schema
+from mull.multipath.report import assemble, with_checks
+from mull.multipath.result import Routing, Source
+from mull.multipath.routing import RouteReply, build_route_prompt, parse_route
+from mull.multipath.state import Critique
+from mull.multipath.suite import Case, Failure, Suite
+from mull.replies import reply_schema
+from mull.request import Record
+from mull.text import AGAIN, cut_with_note, encoded_size, well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"
 

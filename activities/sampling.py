@@ -13,10 +13,10 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.request import Framing, Record
-from reflection.run import Spending
-from reflection.sampling.answers import read_answer
-from reflection.sampling.prompts import (
+from mull.request import Framing, Record
+from mull.run import Spending
+from mull.sampling.answers import read_answer
+from mull.sampling.prompts import (
     build_meaning_prompt,
     build_prompt,
     meaning_schema,
@@ -24,9 +24,9 @@ from reflection.sampling.prompts import (
     parse_reply,
     sample_schema,
 )
-from reflection.sampling.request import AnswerKind
-from reflection.sampling.result import Response
-from reflection.text import cut_encoded, cut_with_note, encoded_size, well_formed
+from mull.sampling.request import AnswerKind
+from mull.sampling.result import Response
+from mull.text import cut_encoded, cut_with_note, encoded_size, well_formed
 
 
 class SampleTask(Record):

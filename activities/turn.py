@@ -22,13 +22,13 @@ from activities.language_model.port import (
     calls_made,
     hear,
 )
-from reflection.replies import words_so_far
-from reflection.request import DRAFT_BYTES, TURN_SECONDS, Record, SamplingOptions
-from reflection.text import cut_with_note, encoded_size, well_formed
-from reflection.turn import conversation, midturn
-from reflection.turn.budget import Thinking, thinking
-from reflection.turn.conversation import Guidance, Message, StepReply, StreamedText
-from reflection.turn.tools import ARGUMENT_BYTES, CALLS_BYTES, MOST_CALLS, AskedCall, Tool
+from mull.replies import words_so_far
+from mull.request import DRAFT_BYTES, TURN_SECONDS, Record, SamplingOptions
+from mull.text import cut_with_note, encoded_size, well_formed
+from mull.turn import conversation, midturn
+from mull.turn.budget import Thinking, thinking
+from mull.turn.conversation import Guidance, Message, StepReply, StreamedText
+from mull.turn.tools import ARGUMENT_BYTES, CALLS_BYTES, MOST_CALLS, AskedCall, Tool
 
 NAME_CHARACTERS = 200
 

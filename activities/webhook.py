@@ -11,8 +11,8 @@ from temporalio import activity
 from temporalio.client import WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from connection import TASK_QUEUE
-from reflection.request import Request
+from mull.connection import TASK_QUEUE
+from mull.request import Request
 
 
 class Notice(Request):

@@ -21,8 +21,8 @@ from typing import Any
 
 from temporalio.worker import Worker
 
-import telemetry
 from bench.bare import BareParent, BareSession, BareWorkflow, nothing
+from mull import telemetry
 from tests.chaos.runs import REQUESTS, replied
 from tests.chaos.stage import Stage
 from tests.scripted_endpoint import Body, Scripted

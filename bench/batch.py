@@ -26,16 +26,16 @@ from temporalio.common import Priority
 from temporalio.service import RPCError
 
 import service
-import telemetry
 from activities.language_model.port import ModelCall, ModelReply
 from bench import resident_mb, server
 from commands import embedded
-from commands.batch import PAGE_LINES
+from commands.lines import PAGE_LINES
 from commands.pages import send_page
-from connection import TASK_QUEUE
-from reflection.batch.request import BatchPage, Item
-from reflection.batch.result import BatchResult
-from reflection.request import PERSON_PRIORITY
+from mull import telemetry
+from mull.batch.request import BatchPage, Item
+from mull.batch.result import BatchResult
+from mull.connection import TASK_QUEUE
+from mull.request import PERSON_PRIORITY
 from tests.scripted import reply
 from worker import QUEUES, build, running
 

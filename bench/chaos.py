@@ -35,7 +35,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import telemetry
+from mull import telemetry
 from tests.chaos.rebuilt import rebuilt_of
 from tests.chaos.runs import ANSWERS, REQUESTS, made, persistent, reflects, replied
 from tests.chaos.stage import LOST_SECONDS, Stage

@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from activities.environments.port import Evaluation, StepResult, TaskRef
-from reflection.agents.memory import (
+from mull.agents.memory import (
     Action,
     EpisodicMemory,
     PlannerExample,
@@ -21,7 +21,7 @@ from reflection.agents.memory import (
     ReflectorExample,
     Trajectory,
 )
-from reflection.agents.prompts import reflector_prompt
+from mull.agents.prompts import reflector_prompt
 
 
 class Kind(NamedTuple):

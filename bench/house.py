@@ -47,20 +47,20 @@ QUESTIONS: dict[str, list[str]] = {
 }
 # What belongs to one loop alone, by the beginnings of paths.
 LOOPS = {
-    "ask": ("reflection/sampling/", "activities/sampling.py", "workflows/self_consistency.py"),
+    "ask": ("mull/sampling/", "activities/sampling.py", "workflows/self_consistency.py"),
     "reflect": (
-        "reflection/critique/",
+        "mull/critique/",
         "activities/critique.py",
         "workflows/reflect_on_result.py",
     ),
     "agent": (
-        "reflection/multipath/",
+        "mull/multipath/",
         "activities/multipath.py",
         "workflows/multi_path.py",
         "workflows/nodes.py",
     ),
     "turn": (
-        "reflection/turn/",
+        "mull/turn/",
         "activities/turn.py",
         "activities/tools/",
         "workflows/tool_turn.py",
@@ -69,11 +69,11 @@ LOOPS = {
         "commands/sessions.py",
     ),
     "reflexion": (
-        "reflection/agents/loop.py",
-        "reflection/agents/memory.py",
-        "reflection/agents/prompts.py",
-        "reflection/agents/re",
-        "reflection/agents/sheet.py",
+        "mull/agents/loop.py",
+        "mull/agents/memory.py",
+        "mull/agents/prompts.py",
+        "mull/agents/re",
+        "mull/agents/sheet.py",
         "activities/agents.py",
         "activities/environments/",
         "workflows/reflexion.py",
@@ -81,13 +81,13 @@ LOOPS = {
         "commands/reflexion.py",
     ),
     "train": (
-        "reflection/agents/rating.py",
-        "reflection/agents/training",
+        "mull/agents/rating.py",
+        "mull/agents/training",
         "activities/training/",
         "workflows/training.py",
         "commands/retroformer.py",
     ),
-    "batch": ("reflection/batch/", "workflows/batch.py", "commands/batch.py", "commands/rows.py"),
+    "batch": ("mull/batch/", "workflows/batch.py", "commands/batch.py", "commands/rows.py"),
 }
 
 

@@ -18,11 +18,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-import telemetry
 from activities.sandbox.selftest import examine, names
 from bench import server
-from reflection.multipath.request import Limits
-from reflection.multipath.suite import Failure
+from mull import telemetry
+from mull.multipath.request import Limits
+from mull.multipath.suite import Failure
 from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
 from tests.workflows.multipath.repairing import TESTS, Run, solve_all
 

@@ -28,14 +28,14 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
-import telemetry
 from activities.language_model.port import ModelCall, ModelReply
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import Function
 from bench import server
-from reflection.run import Spending
-from reflection.turn.approval import canonical
-from reflection.turn.tools import AskedCall, Tool, read_arguments
+from mull import telemetry
+from mull.run import Spending
+from mull.turn.approval import canonical
+from mull.turn.tools import AskedCall, Tool, read_arguments
 from worker import build, running
 
 try:

@@ -32,8 +32,8 @@ from activities.training.tools import needed
 from activities.training.weights import load_shape, load_tokenizer
 from bench import parser
 from bench.tiny_llama import build, rated_pairs
-from reflection.agents.rating import RatedPair
-from reflection.agents.training_result import StageResult
+from mull.agents.rating import RatedPair
+from mull.agents.training_result import StageResult
 
 # https://huggingface.co/Qwen/Qwen2.5-7B/blob/main/config.json
 SHAPES = {

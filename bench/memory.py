@@ -23,7 +23,7 @@ from temporalio.client import Client
 
 from bench import resident_mb, server
 from commands.embedded import free_port
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 
 AT_ONCE = 20
 REST_SECONDS = 3

@@ -37,13 +37,13 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 import service
-import telemetry
 import worker
 from activities.language_model.layers import ObservedModel
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from bench import Quartiles, busy, parser, ratios, server
 from bench.bare import BareParent, BareSession, BareWorkflow, nothing
-from connection import connect
+from mull import telemetry
+from mull.connection import connect
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows.multipath.running import FINE, finding, passage, researching
 from tests.workflows.turn.running import Noted, ScriptedTurns

@@ -8,8 +8,8 @@ import torch
 
 from activities.training.weights import load_policy, load_tokenizer, prompt_text
 from bench.hints import Puzzle, is_right, puzzle, reflection_prompt
-from reflection.agents.memory import TrainItem
-from reflection.agents.rating import RatedPair
+from mull.agents.memory import TrainItem
+from mull.agents.rating import RatedPair
 
 # At 0.3 a fifth of its reflections are right, at 0.9 one in 25: too few to learn from.
 TEMPERATURE, MOST_TOKENS, ROWS = 0.3, 24, 40

@@ -18,13 +18,13 @@ from typing import Any
 from temporalio.client import Client
 
 import adapters
-import telemetry
 from activities.language_model.embedded import EmbeddedModel
 from bench import busy, parser, quartiles, ratios, server
-from reflection.critique.criteria import PRESETS
-from reflection.critique.evaluation import Feedback
-from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
-from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, REFLECT, SINGLE
+from mull import telemetry
+from mull.critique.criteria import PRESETS
+from mull.critique.evaluation import Feedback
+from mull.critique.prompts import build_judge_prompt, build_revision_prompt
+from mull.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, REFLECT, SINGLE
 from worker import QUEUES, build, running
 
 QUERIES = [

@@ -12,10 +12,9 @@ from statistics import median
 from time import perf_counter
 from typing import get_args
 
-from commands.measuring.replay import orderings
-from reflection.sampling.replay import Recorded, Replay, compare_rules, recorded
-from reflection.sampling.result import Tally, analyse, classify_consensus
-from reflection.sampling.rules import Rule, Stopping
+from mull.sampling.replay import Recorded, Replay, compare_rules, orderings, recorded
+from mull.sampling.result import Tally, analyse, classify_consensus
+from mull.sampling.rules import Rule, Stopping
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
 
@@ -42,7 +41,7 @@ def measure(max_responses: int) -> float:
     start = perf_counter()
     replay = Replay([Stopping(rule=name, max_responses=max_responses) for name in names])
     runs = [
-        replay.runs(question, orderings(ANSWERS, max_responses, ORDERINGS, chance))
+        replay.runs(question, orderings(ANSWERS, max_responses, ORDERINGS, chance.sample))
         for question in questions
     ]
     outcomes = compare_rules(dict(zip(names, map(list, zip(*runs, strict=True)), strict=True)))

@@ -21,7 +21,7 @@ from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.selftest import examine, names
 from bench import busy, parser, quartiles, ratios
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 MOST_MS = {"bubblewrap": 50.0, "landlock": 70.0}
 PROGRAM = "print(1)"

@@ -19,11 +19,11 @@ from typing import Any
 from temporalio.client import Client, WithStartWorkflowOperation
 from temporalio.common import WorkflowIDConflictPolicy
 
-import telemetry
 from activities.language_model.port import ModelCall, ModelReply
 from activities.tools.activity import ToolActivities
 from bench import resident_mb, server
-from connection import TASK_QUEUE
+from mull import telemetry
+from mull.connection import TASK_QUEUE
 from tests.scripted import reply
 from worker import build, running
 

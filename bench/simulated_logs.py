@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from commands.measuring.maps import ended_runs, fit_map
 from commands.measuring.replay import read_recording
-from reflection.sampling.probability import Setup
-from reflection.sampling.rules import Stopping
+from mull.sampling.probability import Setup
+from mull.sampling.rules import Stopping
 
 HALVES, ORDERINGS = 20, 40
 QUESTIONS = (198, 400, 1_000)

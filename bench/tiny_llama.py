@@ -26,8 +26,8 @@ from activities.training.weights import (
     save,
     token_ids,
 )
-from reflection.agents.memory import TrainItem
-from reflection.agents.rating import RatedPair
+from mull.agents.memory import TrainItem
+from mull.agents.rating import RatedPair
 
 GOOD, BAD = ("Read", "Check"), ("Guess", "Skip")
 WHAT = ("the label", "each key", "the note", "every door")

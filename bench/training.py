@@ -55,15 +55,15 @@ from activities.training.port import StageTask
 from bench import busy, parser, quartiles, real_model, server
 from bench.hints import Puzzle
 from bench.tiny_llama import Turned, build, rated_pairs, share_good
-from reflection.agents.rating import RatedPair
-from reflection.agents.training_result import (
+from mull.agents.rating import RatedPair
+from mull.agents.training_result import (
     Measured,
     Method,
     RetroformerTrainingResult,
     Stage,
     StageResult,
 )
-from reflection.run import above
+from mull.run import above
 from tests.training import stages
 from tests.training.keys import made
 

@@ -17,14 +17,14 @@ from typing import Any
 
 from temporalio.client import Client
 
-import telemetry
 from activities.language_model.port import Abilities, ModelCall, ModelReply
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
 from bench import server
-from reflection.run import Spending
-from reflection.turn.tools import RESULT_BYTES, AskedCall
+from mull import telemetry
+from mull.run import Spending
+from mull.turn.tools import RESULT_BYTES, AskedCall
 from worker import build, running
 
 PIECES, PIECE_BYTES = 3, 98_000

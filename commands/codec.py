@@ -12,14 +12,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from commands.command import Exit, fail, tell
-from connection import (
-    ENCRYPTED,
-    EXPANDED_BYTES,
-    ConfigurationError,
-    UnreadableError,
-    chosen_codec,
-    expanded,
-)
+from mull.connection import EXPANDED_BYTES, ConfigurationError, chosen_codec, expanded
+from mull.keys import ENCRYPTED, UnreadableError
 
 HELP = {
     "codec": """

@@ -20,13 +20,13 @@ from urllib.parse import quote
 
 import typer
 
-from reflection.text import well_formed
+from mull.text import well_formed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    from reflection.request import Frozen
+    from mull.request import Frozen
 
 # Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
 MOUNTED = "/run/secrets/mull"
@@ -170,8 +170,9 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     from pydantic import ValidationError
     from temporalio.service import RPCError
 
-    import telemetry
-    from connection import ConfigurationError, NoServerError, UnreadableError, chosen_codec, connect
+    from mull import telemetry
+    from mull.connection import ConfigurationError, NoServerError, chosen_codec, connect
+    from mull.keys import UnreadableError
 
     async def session() -> Exit:
         telemetry.set_up(None)
@@ -225,7 +226,7 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
 
 async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     """List the task queues that no worker has polled recently."""
-    from connection import pollers
+    from mull.connection import pollers
 
     return [queue for queue in queues if not await pollers(client, queue)]
 
@@ -245,7 +246,7 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
 
 def sized(given: Any) -> Any:
     """Return what an update gives a run, or exit where it is too large: docs/operations.md."""
-    from connection import DATA_CONVERTER
+    from mull.connection import DATA_CONVERTER
 
     size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
     if size > UPDATE_BYTES:
@@ -259,7 +260,7 @@ def run_page(workflow_id: str, run_id: str | None) -> str | None:
     MULL_WEB_UI sets it. Otherwise a development server's Web UI is looked for 1,000 ports above
     the server's own.
     """
-    from connection import address, namespace
+    from mull.connection import address, namespace
 
     base = os.environ.get("MULL_WEB_UI") or _beside(address())
     if not base:
@@ -375,7 +376,7 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
     """
     from pydantic import ValidationError
 
-    from reflection.request import explain
+    from mull.request import explain
 
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})

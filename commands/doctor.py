@@ -23,8 +23,6 @@ from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 from temporalio.common import Priority
 from temporalio.service import RPCError, RPCStatusCode
 
-import connection
-import telemetry
 from activities.doctor import (
     COMMAND_LINE,
     Check,
@@ -38,10 +36,12 @@ from activities.doctor import (
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
 from commands.loops import FEW_TRIES
-from connection import KEY_ID, TASK_QUEUE
-from reflection.request import PERSON_PRIORITY
-from reflection.text import tally_words, terminal_safe
-from telemetry import SEARCH_ATTRIBUTES
+from mull import connection, telemetry
+from mull.connection import TASK_QUEUE
+from mull.keys import ENCRYPTION_KEYS, KEY_ID, UnreadableError
+from mull.request import PERSON_PRIORITY
+from mull.telemetry import SEARCH_ATTRIBUTES
+from mull.text import tally_words, terminal_safe
 
 HELP = {
     "doctor": """
@@ -65,7 +65,7 @@ TAKEN_SECONDS, TAKEN_EVENTS = 15.0, 5
 MOST_RUNS = 500
 NOT_TAKEN = (
     "If no worker took it, make the version of one current, as its log says.",
-    f"If payloads are encrypted, {connection.ENCRYPTION_KEYS} has to be the same here and there.",
+    f"If payloads are encrypted, {ENCRYPTION_KEYS} has to be the same here and there.",
 )
 QUEUES = {
     "mull": "workflows",
@@ -120,7 +120,7 @@ async def examine(
     except WorkflowFailureError as error:
         said = f"The workers could not be examined: {terminal_safe(str(error.cause), 300)}"
         return [Check("workers", "examined", "wrong", said, NOT_TAKEN)]
-    except connection.UnreadableError as error:
+    except UnreadableError as error:
         return [
             Check("encryption", "workers", "wrong", f"The workers' answer can't be read: {error}.")
         ]

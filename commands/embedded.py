@@ -25,13 +25,13 @@ from filelock import FileLock, Timeout
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-import telemetry
 from activities.language_model import port
 from commands import follow
 from commands.command import Exit, drop_empty_variables, end_process, fail, new_id, unserved
-from connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
-from reflection.sampling.request import SelfConsistencyRequest
-from telemetry import SEARCH_ATTRIBUTES
+from mull import telemetry
+from mull.connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
+from mull.sampling.request import SelfConsistencyRequest
+from mull.telemetry import SEARCH_ATTRIBUTES
 
 Value = TypeVar("Value")
 

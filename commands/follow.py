@@ -55,12 +55,12 @@ from commands.loops import (
     request_of,
     stuck_words,
 )
-from connection import TASK_QUEUE
-from reflection.request import PERSON_PRIORITY, Request
-from reflection.sampling.loop import Sampling
-from reflection.sampling.result import Bars
-from reflection.sheet import Sheet
-from reflection.text import lasting_words, neutral, terminal_safe
+from mull.connection import TASK_QUEUE
+from mull.request import PERSON_PRIORITY, Request
+from mull.sampling.loop import Sampling
+from mull.sampling.result import Bars
+from mull.sheet import Sheet
+from mull.text import lasting_words, neutral, terminal_safe
 
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY

@@ -27,35 +27,35 @@ from activities.sandbox import port as sandbox
 from activities.tools import port as tools
 from activities.training import port as training
 from commands.command import Exit, fail
-from connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
-from reflection.agents import result as agents
-from reflection.agents import sheet as acted
-from reflection.agents import training_result as trained
-from reflection.agents import training_sheet as trained_sheet
-from reflection.agents.request import ReflexionRequest
-from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import RetroformerTrainingRequest
-from reflection.batch import sheet as batch
-from reflection.batch.request import PAGE_ID, BatchRequest
-from reflection.batch.result import BatchProgress, BatchResult
-from reflection.critique import result as critique
-from reflection.critique import sheet as criticised
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.drafts import PlainProgress, PlainResult
-from reflection.multipath import result as multipath
-from reflection.multipath import sheet as walked
-from reflection.multipath.request import MultiPathRequest
-from reflection.request import Record, Request
-from reflection.sampling import result as sampling
-from reflection.sampling import sheet as sampled
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sheet import Sheet, Table, draft_sheet
-from reflection.turn import result as turned
-from reflection.turn import session as conversed
-from reflection.turn import sheet as turning
-from reflection.turn.conversation import StreamedText
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.session import SessionRequest
+from mull.agents import result as agents
+from mull.agents import sheet as acted
+from mull.agents import training_result as trained
+from mull.agents import training_sheet as trained_sheet
+from mull.agents.request import ReflexionRequest
+from mull.agents.retroformer import RetroformerRequest
+from mull.agents.training import RetroformerTrainingRequest
+from mull.batch import sheet as batch
+from mull.batch.request import PAGE_ID, BatchRequest
+from mull.batch.result import BatchProgress, BatchResult
+from mull.connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
+from mull.critique import result as critique
+from mull.critique import sheet as criticised
+from mull.critique.request import ReflectOnResultRequest
+from mull.drafts import PlainProgress, PlainResult
+from mull.multipath import result as multipath
+from mull.multipath import sheet as walked
+from mull.multipath.request import MultiPathRequest
+from mull.request import Record, Request
+from mull.sampling import result as sampling
+from mull.sampling import sheet as sampled
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sheet import Sheet, Table, draft_sheet
+from mull.turn import result as turned
+from mull.turn import session as conversed
+from mull.turn import sheet as turning
+from mull.turn.conversation import StreamedText
+from mull.turn.request import ToolTurnRequest
+from mull.turn.session import SessionRequest
 
 LOOK = timedelta(seconds=10)
 ASKED = "asked"  # a memo: so a list needs no call for each run

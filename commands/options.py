@@ -11,9 +11,9 @@ import typer
 from pydantic import TypeAdapter
 
 from commands.command import Exit, Form, called_with, checked, fail, option_of, read_file, tell
-from reflection.agents.memory import PlannerExample, ReflectorExample
-from reflection.request import EarlierMessage, Frozen, SamplingOptions, explain, unambiguous_json
-from reflection.sampling.probability import CalibrationMap
+from mull.agents.memory import PlannerExample, ReflectorExample
+from mull.request import EarlierMessage, Frozen, SamplingOptions, explain, unambiguous_json
+from mull.sampling.probability import CalibrationMap
 
 # Second names, which help only mentions.
 ALIASES = {

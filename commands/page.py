@@ -11,9 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from reflection.details import cell_words, trimmed
-from reflection.sheet import Chart, Curve, Sheet
-from reflection.text import neutral, terminal_safe
+from mull.details import cell_words, trimmed
+from mull.sheet import Chart, Curve, Sheet
+from mull.text import neutral, terminal_safe
 
 HERE = Path(__file__).parent
 

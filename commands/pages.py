@@ -19,13 +19,12 @@ from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.lines import Chosen, Given, Page
 from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
-from connection import TASK_QUEUE
-from reflection.batch.loop import Batch
-from reflection.batch.request import (
+from mull.batch.loop import Batch
+from mull.batch.request import (
     BATCH_CONTINUES,
     ID_BYTES,
     PAGE_ID,
@@ -33,9 +32,11 @@ from reflection.batch.request import (
     BatchRequest,
     Planned,
 )
-from reflection.batch.result import BatchResult, BatchRun, Counts, RunResult
-from reflection.request import BATCH_PRIORITY, parse_request
-from reflection.text import encoded_size, tally_words, terminal_safe
+from mull.batch.result import BatchResult, BatchRun, RunResult
+from mull.connection import TASK_QUEUE
+from mull.request import BATCH_PRIORITY, parse_request
+from mull.run import Counts
+from mull.text import encoded_size, tally_words, terminal_safe
 
 BUDGETS = {"budget_tokens", "budget_usd"}
 # What an earlier history left in its request.

@@ -27,7 +27,6 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.environments.port import CODE
 from activities.memory import memory_id
 from commands import command, rows, start
-from commands.batch import Chosen, Given, planned
 from commands.command import (
     Exit,
     connected,
@@ -39,11 +38,12 @@ from commands.command import (
     with_client,
 )
 from commands.follow import New, Wanted
+from commands.lines import Chosen, Given, planned
 from commands.loops import LOOK
 from commands.options import place_of, takes_fields
-from reflection.agents.memory import SharedMemory
-from reflection.agents.request import ReflexionRequest
-from reflection.text import neutral, tally_words
+from mull.agents.memory import SharedMemory
+from mull.agents.request import ReflexionRequest
+from mull.text import neutral, tally_words
 
 HELP = {
     "reflexion": """

@@ -12,9 +12,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, Json, connected, tell
 from commands.doctor import temporal_command
-from connection import address
-from reflection.text import terminal_safe
-from telemetry import SEARCH_ATTRIBUTES, search_attributes
+from mull.connection import address
+from mull.telemetry import SEARCH_ATTRIBUTES, search_attributes
+from mull.text import terminal_safe
 
 HELP = {
     "register": """

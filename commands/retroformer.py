@@ -19,9 +19,9 @@ from commands.command import Exit, checked, fail
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
 from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, RequireCases, names_in
-from reflection.agents.request import Tuning
-from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import RetroformerTrainingRequest, held_out
+from mull.agents.request import Tuning
+from mull.agents.retroformer import RetroformerRequest
+from mull.agents.training import RetroformerTrainingRequest, held_out
 
 HELP = {
     "retroformer": """

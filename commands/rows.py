@@ -17,15 +17,15 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.batch import Chosen, Given, Page
 from commands.command import Exit, new_id, tell
+from commands.lines import Chosen, Given, Page
 from commands.loops import BATCH, Loop, request_of
 from commands.pages import NOT_KEPT, batch_by, followed, loop_of_runs, opened, side_by_side
 from commands.terminal import print_sheet
-from reflection.batch.loop import Batch
-from reflection.batch.request import LABELS, PAGE_ID, BatchPage, BatchRequest
-from reflection.batch.result import BatchResult, BatchRun, RunStatus
-from reflection.text import tally_words, terminal_safe, well_formed
+from mull.batch.loop import Batch
+from mull.batch.request import LABELS, PAGE_ID, BatchPage, BatchRequest
+from mull.batch.result import BatchResult, BatchRun, RunStatus
+from mull.text import tally_words, terminal_safe, well_formed
 
 COLUMNS = (
     "line", "id", "gold", "status", "answer", "stop_reason", "confidence", "probability", "score",

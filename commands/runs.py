@@ -47,8 +47,8 @@ from commands.loops import (
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
 from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
-from connection import UnreadableError
-from reflection.text import tally_words, terminal_safe, usd
+from mull.keys import UnreadableError
+from mull.text import tally_words, terminal_safe, usd
 
 HELP = {
     "show": "Example: mull show ask-is-91-prime-7f3a91c2",

@@ -22,11 +22,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from commands.command import Exit, fail, option_of, say_unserved, sized, tell, unserved
 from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
-from connection import TASK_QUEUE
-from reflection.request import PERSON_PRIORITY
-from reflection.text import tally_words
-from reflection.turn.result import ToolTurnResult
-from reflection.turn.session import (
+from mull.connection import TASK_QUEUE
+from mull.request import PERSON_PRIORITY
+from mull.text import tally_words
+from mull.turn.result import ToolTurnResult
+from mull.turn.session import (
     SESSION_CONTINUES,
     SESSION_ENDED,
     SessionAnswer,

@@ -15,14 +15,14 @@ from commands import command, follow
 from commands.command import Exit, fail, option_of, with_client
 from commands.follow import New, Wanted
 from commands.options import takes_fields
-from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import Limits, MultiPathRequest
-from reflection.multipath.suite import TestFile
-from reflection.request import Request
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Bars
+from mull.critique.criteria import Criterion
+from mull.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import Limits, MultiPathRequest
+from mull.multipath.suite import TestFile
+from mull.request import Request
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import Bars
 
 HELP = {
     "ask": """

@@ -18,9 +18,9 @@ from rich.text import Text as Line
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from reflection.details import bar, cell_words, sparks, trimmed
-from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone, Waiting
-from reflection.text import (
+from mull.details import bar, cell_words, sparks, trimmed
+from mull.sheet import Cell, Column, Sheet, Step, Table, Text, Tone, Waiting
+from mull.text import (
     lasting_words,
     neutral,
     tally_words,

@@ -11,8 +11,8 @@ import typer
 
 from commands.command import Exit, Id, Json, fail, tell, with_client
 from commands.loops import reach, request_of
-from reflection.text import tally_words, terminal_safe
-from telemetry import ENDPOINT
+from mull.telemetry import ENDPOINT
+from mull.text import tally_words, terminal_safe
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -40,7 +40,7 @@ async def _traces(client: "Client", run: str, sends: bool, as_json: bool) -> Exi
     await request_of(client, found)
     # This imports the worker, with every workflow: it takes a second.
     import spans
-    import telemetry
+    from mull import telemetry
 
     # What goes wrong is said below, once.
     for chatty in ("temporalio", "opentelemetry"):

@@ -11,8 +11,8 @@ from commands import command, sessions, start
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
 from commands.options import takes_fields
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.session import SessionMessage, SessionRequest
+from mull.turn.request import ToolTurnRequest
+from mull.turn.session import SessionMessage, SessionRequest
 
 HELP = {
     "turn": """

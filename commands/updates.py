@@ -32,10 +32,10 @@ from commands.command import (
 )
 from commands.loops import BATCH, SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
-from reflection.request import Finish, Review
-from reflection.sampling.result import PersonsAnswer
-from reflection.text import lasting_words, revealed, until_words
-from reflection.turn.approval import Permission
+from mull.request import Finish, Review
+from mull.sampling.result import PersonsAnswer
+from mull.text import lasting_words, revealed, until_words
+from mull.turn.approval import Permission
 
 HELP = {
     "review": """

@@ -39,7 +39,7 @@ $pip install --only-binary :all: --constraint requirements.lock setuptools
 
 # In a folder of its own, so that nothing of an earlier build gets in.
 mkdir "$work/source"
-cp -R pyproject.toml README.md LICENSE ./*.py reflection workflows activities commands "$work/source"
+cp -R pyproject.toml README.md LICENSE ./*.py mull workflows activities commands "$work/source"
 $pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work/source"
 
 if [ "$kind" = code ]; then

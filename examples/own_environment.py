@@ -3,7 +3,7 @@
 from random import Random
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
-from reflection.agents.memory import (
+from mull.agents.memory import (
     Action,
     Observation,
     PlannerExample,

@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.patience import PATIENCE
 
 

@@ -24,13 +24,13 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-import telemetry
 import worker
 from activities.language_model.port import LanguageModel
 from commands.embedded import Place, free_port, server_command
-from connection import TASK_QUEUE, NoServerError, connect
-from reflection.critique.result import ReflectOnResultResult
-from reflection.sampling.result import SelfConsistencyResult
+from mull import telemetry
+from mull.connection import TASK_QUEUE, NoServerError, connect
+from mull.critique.result import ReflectOnResultResult
+from mull.sampling.result import SelfConsistencyResult
 from tests.hangs import (  # noqa: F401 - they are hooks
     pytest_runtest_call,
     pytest_runtest_setup,
@@ -51,10 +51,8 @@ settings.load_profile("house")
 # Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
-        "reflection",
+        "mull",
         "activities",
-        "telemetry",
-        "connection",
         "pydantic",
         "opentelemetry",
         "hypothesis",

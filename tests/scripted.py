@@ -21,8 +21,8 @@ from activities.documents.retrieval import (
 )
 from activities.language_model.port import ModelCall, ModelError, ModelReply, PermanentModelError
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
-from reflection.multipath.state import Passage
-from reflection.run import Spending
+from mull.multipath.state import Passage
+from mull.run import Spending
 
 COMPARED = re.compile(r"^Answer [12]: (.*)$", re.MULTILINE)
 

@@ -33,16 +33,16 @@ from temporalio.worker import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
-    from connection import STREAM_POLL
-    from reflection.details import details
-    from reflection.drafts import DraftState
-    from reflection.request import Finish, Record, Request, Review
-    from reflection.run import Part, RunState, Usage
-    from reflection.sampling.probability import CalibrationMap, Setup
-    from reflection.sheet import Sheet, draft_sheet
+    from mull import telemetry
+    from mull.connection import STREAM_POLL
+    from mull.details import details
+    from mull.drafts import DraftState
+    from mull.request import Finish, Record, Request, Review
+    from mull.run import Part, RunState, Usage
+    from mull.sampling.probability import CalibrationMap, Setup
+    from mull.sheet import Sheet, draft_sheet
     from workflows import notices
-    from workflows.calls import SOMEBODY, Calls, People, run_locally
+    from workflows.calls import SOMEBODY, Calls, People, require, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
 Update = (
@@ -58,21 +58,10 @@ DraftStateT = TypeVar("DraftStateT", bound=DraftState[Any, Any])
 
 # Between two writes of the search attributes of a run that goes on.
 BETWEEN_WRITES = timedelta(seconds=5)
-INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
     "search attributes are not registered on this server, so the run can't be filtered by them:"
     " run `mull register` once"
 )
-
-
-def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
-    """Fail the run of a start without one valid request."""
-    if len(inputs) != 1 or not isinstance(inputs[0], kind):
-        raise ApplicationError(
-            f"no request: start this workflow with one JSON object, such as {example}",
-            type=INVALID_REQUEST,
-            non_retryable=True,
-        )
 
 
 class Workflow(ABC):

@@ -22,9 +22,9 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
-    from reflection.batch.loop import Batch, Pages
-    from reflection.batch.request import (
+    from mull import telemetry
+    from mull.batch.loop import Batch, Pages
+    from mull.batch.request import (
         BATCH_CONTINUES,
         ID_BYTES,
         REQUESTS,
@@ -33,13 +33,14 @@ with workflow.unsafe.imports_passed_through():
         BatchRequest,
         Planned,
     )
-    from reflection.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
-    from reflection.batch.sheet import sheet, standing
-    from reflection.request import BATCH_PRIORITY, TASK_TIMEOUT, Finish
-    from reflection.sheet import Sheet
-    from reflection.text import encoded_size
+    from mull.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
+    from mull.batch.sheet import sheet, standing
+    from mull.request import BATCH_PRIORITY, TASK_TIMEOUT, Finish
+    from mull.sheet import Sheet
+    from mull.text import encoded_size
     from workflows import base
     from workflows.base import Workflow, refusal
+    from workflows.calls import INVALID_REQUEST
 
 # A page that is not heard of for so long is told again what it may do, or is found to be gone.
 SILENCE = timedelta(minutes=10)
@@ -78,7 +79,7 @@ class BatchWorkflow(Workflow):
         # The id of a page is made of its batch's.
         if request.page is None and encoded_size(workflow.info().workflow_id) > ID_BYTES:
             said = f"workflow id over {ID_BYTES} bytes; the ids of the runs begin with it"
-            raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
+            raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
         with self._running(**{"batch.runs": request.total}) as span:
             try:
                 await self._find_attributes()

@@ -25,20 +25,22 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.language_model import port as models
-    from connection import silence
-    from reflection.request import (
+    from mull.connection import silence
+    from mull.request import (
         CALL_SECONDS,
         NORMAL_PRIORITY,
         THINKING_TOKENS,
         Finish,
+        Request,
         Review,
         call_seconds,
     )
-    from reflection.run import Part, RunState
+    from mull.run import Part, RunState
 
 Value = TypeVar("Value")
 
 SOMEBODY = "a person"
+INVALID_REQUEST = "InvalidRequest"
 
 # A call that is made once at most is lost with its worker: that is not worth a hasty guess, and
 # such a worker may be silent for so many times as long.
@@ -61,6 +63,16 @@ INDEX_LOCK = timedelta(seconds=60)
 STARTING = timedelta(seconds=20)
 # Making a sandbox, and clearing it away, on a machine that is busy.
 SANDBOX = timedelta(seconds=30)
+
+
+def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
+    """Fail the run of a start without one valid request."""
+    if len(inputs) != 1 or not isinstance(inputs[0], kind):
+        raise ApplicationError(
+            f"no request: start this workflow with one JSON object, such as {example}",
+            type=INVALID_REQUEST,
+            non_retryable=True,
+        )
 
 
 def call_times(

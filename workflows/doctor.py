@@ -10,8 +10,7 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.doctor import Check, DoctorRequest, DoctorResult, Examination
-    from workflows.base import require
-    from workflows.calls import explain, priority
+    from workflows.calls import explain, priority, require
 
 # The sandbox's self-test and a call of a slow model have room; a queue that nobody serves has not.
 TO_START, TO_END = timedelta(seconds=10), timedelta(seconds=60)

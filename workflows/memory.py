@@ -6,9 +6,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from activities.memory import RememberTask
-    from reflection.agents.memory import SemanticMemory, SharedMemory
-    from reflection.agents.request import MemoryRequest
-    from workflows.base import refusal, require
+    from mull.agents.memory import SemanticMemory, SharedMemory
+    from mull.agents.request import MemoryRequest
+    from workflows.base import refusal
+    from workflows.calls import require
 
 LONGEST_HISTORY = 2_000
 REMEMBERED_BYTES = 20_000

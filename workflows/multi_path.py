@@ -8,16 +8,16 @@ from pydantic import ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
-    from reflection.multipath import loop
-    from reflection.multipath.loop import Run
-    from reflection.multipath.request import MultiPathRequest
-    from reflection.multipath.result import Decision, MultiPathResult, StopReason
-    from reflection.multipath.sheet import sheet
-    from reflection.multipath.state import Node
-    from reflection.request import fitted
-    from reflection.run import Part
-    from reflection.sheet import Sheet
+    from mull import telemetry
+    from mull.multipath import loop
+    from mull.multipath.loop import Run
+    from mull.multipath.request import MultiPathRequest
+    from mull.multipath.result import Decision, MultiPathResult, StopReason
+    from mull.multipath.sheet import sheet
+    from mull.multipath.state import Node
+    from mull.request import fitted
+    from mull.run import Part
+    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import DraftWorkflow
     from workflows.nodes import Ended, Nodes

@@ -22,13 +22,13 @@ with workflow.unsafe.imports_passed_through():
         TestsTask,
     )
     from activities.sandbox import port as sandbox
-    from reflection.multipath.loop import Run
-    from reflection.multipath.request import OUTPUT_BYTES
-    from reflection.multipath.result import Draft, Routing, StopReason
-    from reflection.multipath.state import Mode
-    from reflection.multipath.suite import Suite
-    from reflection.run import Part
-    from reflection.text import CUT_NOTE
+    from mull.multipath.loop import Run
+    from mull.multipath.request import OUTPUT_BYTES
+    from mull.multipath.result import Draft, Routing, StopReason
+    from mull.multipath.state import Mode
+    from mull.multipath.suite import Suite
+    from mull.run import Part
+    from mull.text import CUT_NOTE
     from workflows.calls import (
         Calls,
         Lost,

@@ -12,7 +12,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from activities.webhook import Notice, WebhookActivities
-    from workflows import base  # which imports this file
+    from workflows.calls import require
 
 # The last of six attempts is made about six minutes after the first.
 ONE_ATTEMPT = timedelta(seconds=20)
@@ -30,7 +30,7 @@ class WebhookWorkflow:
 
     def __new__(cls, *inputs: object) -> "WebhookWorkflow":
         """Reject a start without a valid request, which would fail every workflow task."""
-        base.require(Notice, inputs, '{"event": "waiting", ...}')
+        require(Notice, inputs, '{"event": "waiting", ...}')
         return super().__new__(cls)
 
     @workflow.init

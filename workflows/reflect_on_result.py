@@ -9,7 +9,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.checks import CheckTask, check_draft, prepare_reflection
     from activities.critique import (
         CritiqueActivities,
@@ -18,20 +17,29 @@ with workflow.unsafe.imports_passed_through():
         WritingTask,
         Written,
     )
-    from reflection.critique import loop
-    from reflection.critique.criteria import passes
-    from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply, evaluate
-    from reflection.critique.guardrails import Checked, Report
-    from reflection.critique.loop import Reflection, should_reflect, warnings
-    from reflection.critique.request import ReflectOnResultRequest
-    from reflection.critique.result import Decision, Draft, ReflectOnResultResult
-    from reflection.critique.sheet import sheet
-    from reflection.request import fitted
-    from reflection.run import Part
-    from reflection.sheet import Sheet
+    from mull import telemetry
+    from mull.critique import loop
+    from mull.critique.criteria import passes
+    from mull.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply, evaluate
+    from mull.critique.guardrails import Checked, Report
+    from mull.critique.loop import Reflection, should_reflect, warnings
+    from mull.critique.request import ReflectOnResultRequest
+    from mull.critique.result import Decision, Draft, ReflectOnResultResult
+    from mull.critique.sheet import sheet
+    from mull.request import fitted
+    from mull.run import Part
+    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import Calls, Lost, People, call_times, explain, run_locally
+    from workflows.calls import (
+        INVALID_REQUEST,
+        Calls,
+        Lost,
+        People,
+        call_times,
+        explain,
+        run_locally,
+    )
 
 # What spans show of a decision, besides its draft: numbers, and no text of a model.
 NUMBERS = (
@@ -91,7 +99,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
         if found.unknown:
             raise ApplicationError(
                 f"guardrails: the worker has no {', '.join(found.unknown)}",
-                type=base.INVALID_REQUEST,
+                type=INVALID_REQUEST,
                 non_retryable=True,
             )
 

@@ -1,6 +1,6 @@
 """Reflexion: an agent tries a task, reflects on its failure, and tries again.
 
-The order of the calls is the source's; what is decided between them is `reflection.agents.loop`'s.
+The order of the calls is the source's; what is decided between them is `mull.agents.loop`'s.
 """
 
 from datetime import timedelta
@@ -12,7 +12,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.agents import AgentActivities, AgentPrompt
     from activities.critique import Written
     from activities.environments.activity import (
@@ -25,16 +24,17 @@ with workflow.unsafe.imports_passed_through():
     )
     from activities.environments.port import TaskRef, queue_of
     from activities.memory import MemoryActivities, MemoryTask, RememberTask
-    from connection import TASK_QUEUE
-    from reflection.agents.loop import Reflexion
-    from reflection.agents.memory import Reflection
-    from reflection.agents.request import ReflexionRequest
-    from reflection.agents.result import Decision, Progress, ReflexionResult
-    from reflection.agents.sheet import sheet
-    from reflection.request import explain as explain_request
-    from reflection.run import Part
-    from reflection.sheet import Sheet
-    from reflection.text import AGAIN
+    from mull import telemetry
+    from mull.agents.loop import Reflexion
+    from mull.agents.memory import Reflection
+    from mull.agents.request import ReflexionRequest
+    from mull.agents.result import Decision, Progress, ReflexionResult
+    from mull.agents.sheet import sheet
+    from mull.connection import TASK_QUEUE
+    from mull.request import explain as explain_request
+    from mull.run import Part
+    from mull.sheet import Sheet
+    from mull.text import AGAIN
     from workflows import base
     from workflows.base import RunWorkflow
     from workflows.calls import Lost, call_times, explain, lost, work_times

@@ -12,13 +12,13 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.agents import AgentActivities
     from activities.critique import Written
     from activities.training.activity import ScoringActivities, TrainingActivities
     from activities.training.port import TASK_QUEUE, PairTask, ScoreTask
-    from reflection.agents.result import ReflexionResult
-    from reflection.agents.retroformer import (
+    from mull import telemetry
+    from mull.agents.result import ReflexionResult
+    from mull.agents.retroformer import (
         Retroformer,
         RetroformerRequest,
         Rollout,

@@ -10,23 +10,23 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
-    from reflection.request import fitted
-    from reflection.sampling import loop
-    from reflection.sampling.answers import Clusters, read_answer
-    from reflection.sampling.loop import Sampling
-    from reflection.sampling.request import SelfConsistencyRequest
-    from reflection.sampling.result import (
+    from mull import telemetry
+    from mull.request import fitted
+    from mull.sampling import loop
+    from mull.sampling.answers import Clusters, read_answer
+    from mull.sampling.loop import Sampling
+    from mull.sampling.request import SelfConsistencyRequest
+    from mull.sampling.result import (
         Decision,
         PersonsAnswer,
         Progress,
         Response,
         SelfConsistencyResult,
     )
-    from reflection.sampling.sheet import sheet
-    from reflection.sheet import Sheet
+    from mull.sampling.sheet import sheet
+    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow, refusal
     from workflows.calls import (

@@ -9,12 +9,12 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
-    from reflection.request import explain
-    from reflection.sheet import Sheet
-    from reflection.text import encoded_size, lasting_words, terminal_safe
-    from reflection.turn.result import ToolTurnResult
-    from reflection.turn.session import (
+    from mull import telemetry
+    from mull.request import explain
+    from mull.sheet import Sheet
+    from mull.text import encoded_size, lasting_words, terminal_safe
+    from mull.turn.result import ToolTurnResult
+    from mull.turn.session import (
         ID_BYTES,
         SESSION_CONTINUES,
         SESSION_ENDED,
@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import base
     from workflows.base import Workflow, refusal
     from workflows.batch import why_it_failed
-    from workflows.calls import SOMEBODY
+    from workflows.calls import INVALID_REQUEST, SOMEBODY
 
 HISTORY_BYTES = 10_000_000
 SUMMARY_COLUMNS = 100
@@ -54,7 +54,7 @@ class SessionWorkflow(Workflow):
         """Take turns until nobody writes any more, or a person ends the session."""
         if encoded_size(workflow.info().workflow_id) > ID_BYTES:
             said = f"workflow id over {ID_BYTES} bytes; the ids of the turns begin with it"
-            raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
+            raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
         with self._running() as span:
             try:
                 await self._find_attributes()

@@ -1,6 +1,6 @@
 """One turn: the model answers or calls tools, reflects midway, until it answers or a bound ends it.
 
-What comes next is decided by `reflection.turn.loop`; this is the order of the calls.
+What comes next is decided by `mull.turn.loop`; this is the order of the calls.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.tools.activity import ToolActivities, check_arguments
     from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, queue_of
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
-    from reflection.request import TURN_SECONDS
-    from reflection.sheet import Sheet
-    from reflection.turn.approval import Permission
-    from reflection.turn.conversation import StreamedText
-    from reflection.turn.loop import MOST_UNUSABLE, Turn
-    from reflection.turn.request import ToolTurnRequest
-    from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
-    from reflection.turn.sheet import sheet
-    from reflection.turn.tools import CallStatus, ToolCall
+    from mull import telemetry
+    from mull.request import TURN_SECONDS
+    from mull.sheet import Sheet
+    from mull.turn.approval import Permission
+    from mull.turn.conversation import StreamedText
+    from mull.turn.loop import MOST_UNUSABLE, Turn
+    from mull.turn.request import ToolTurnRequest
+    from mull.turn.result import Decision, Next, Progress, ToolTurnResult
+    from mull.turn.sheet import sheet
+    from mull.turn.tools import CallStatus, ToolCall
     from workflows import base
     from workflows.base import RunWorkflow, refusal
     from workflows.calls import (

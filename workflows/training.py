@@ -18,7 +18,6 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    import telemetry
     from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
@@ -31,16 +30,16 @@ with workflow.unsafe.imports_passed_through():
         StageTask,
     )
     from activities.turn import ModelTask, TurnActivities
-    from connection import silence
-    from reflection.agents.request import Tuning
-    from reflection.agents.retroformer import RolloutResult
-    from reflection.agents.training import (
+    from mull import telemetry
+    from mull.agents.request import Tuning
+    from mull.agents.retroformer import RolloutResult
+    from mull.agents.training import (
         Planned,
         RetroformerTrainingRequest,
         Training,
         TrainingSoFar,
     )
-    from reflection.agents.training_result import (
+    from mull.agents.training_result import (
         Decision,
         Progress,
         RetroformerTrainingResult,
@@ -48,14 +47,23 @@ with workflow.unsafe.imports_passed_through():
         StageStep,
         StopReason,
     )
-    from reflection.agents.training_sheet import sheet
-    from reflection.run import add_usage
-    from reflection.sheet import Sheet
-    from reflection.text import tally_words
+    from mull.agents.training_sheet import sheet
+    from mull.connection import silence
+    from mull.run import add_usage
+    from mull.sheet import Sheet
+    from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
     from workflows.batch import why_it_failed
-    from workflows.calls import SOMEBODY, explain, outcome, priority, settle, work_times
+    from workflows.calls import (
+        INVALID_REQUEST,
+        SOMEBODY,
+        explain,
+        outcome,
+        priority,
+        settle,
+        work_times,
+    )
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
 # A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
@@ -129,7 +137,7 @@ class RetroformerTrainingWorkflow(Workflow):
                 state.workflow_id
             ):
                 said = f"control: name the tuned model by this run's id, as …/{state.workflow_id}"
-                raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
+                raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
             state.hold_out()
             if state.request.tuned is not None:
                 # One that may not be named would be refused only after all has been trained.

@@ -19,12 +19,12 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from activities.sandbox.port import Program, Result, Sandbox, run
-from reflection.multipath import verdict
-from reflection.multipath.cases import parsed, read_literal, steps
-from reflection.multipath.request import Limits, PackageName
-from reflection.multipath.suite import Failure, Suite, SuiteKind, TestFile, TestOutcome, TestReport
-from reflection.request import Record, explain
-from reflection.text import cut_encoded, well_formed
+from mull.multipath import verdict
+from mull.multipath.cases import parsed, read_literal, steps
+from mull.multipath.request import Limits, PackageName
+from mull.multipath.suite import Failure, Suite, SuiteKind, TestFile, TestOutcome, TestReport
+from mull.request import Record, explain
+from mull.text import cut_encoded, well_formed
 
 KEPT_BYTES = 500_000
 RESULT_BYTES = 100_000

@@ -27,8 +27,8 @@ from activities.documents.roots import (
     read_bytes,
     walk,
 )
-from reflection.multipath.state import Passage
-from reflection.text import terminal_safe
+from mull.multipath.state import Passage
+from mull.text import terminal_safe
 
 # Increase when splitting or storing changes: older indexes are then not used.
 VERSION = "6"

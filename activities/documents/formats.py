@@ -22,7 +22,7 @@ from pypdf.generic import DictionaryObject, StreamObject
 
 from activities.documents.retrieval import CheckStopped
 from activities.documents.roots import UnreadableError
-from reflection.text import well_formed
+from mull.text import well_formed
 
 HTML = (".html", ".htm", ".xhtml")
 TABLES = (".csv", ".tsv")

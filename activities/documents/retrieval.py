@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import heartbeating
-from reflection.multipath.state import Passage
-from reflection.request import Record
+from mull.connection import heartbeating
+from mull.multipath.state import Passage
+from mull.request import Record
 
 THREADS = 16
 STOP_SECONDS = 2.0

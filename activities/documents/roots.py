@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import NamedTuple, Self
 
 from activities.documents.retrieval import CheckStopped, RetrievalError
-from reflection.text import terminal_safe
+from mull.text import terminal_safe
 
 VARIABLE = "MULL_DOCUMENTS"
 FILE_BYTES = 20_000_000

@@ -30,12 +30,13 @@ from activities.environments.port import (
     TaskRef,
     Verdict,
 )
-from connection import heartbeating, redacted
-from reflection.agents.loop import ACTION_BYTES
-from reflection.agents.memory import PlannerExample, ReflectorExample
-from reflection.agents.prompts import examples_bytes
-from reflection.request import Record, explain
-from reflection.text import cut_with_note, well_formed
+from mull.agents.loop import ACTION_BYTES
+from mull.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.prompts import examples_bytes
+from mull.connection import heartbeating
+from mull.keys import redacted
+from mull.request import Record, explain
+from mull.text import cut_with_note, well_formed
 
 LIVE = 16
 THREADS = 16

@@ -17,14 +17,14 @@ from activities.code_tests.activity import TestingActivities, TestTask
 from activities.environments.port import CODE, Evaluation, Maker, StepResult, TaskRef, Verdict
 from activities.environments.tasks import episode, find_task, human_eval, task_file
 from activities.sandbox.port import Program, Sandbox, run
-from reflection.agents.memory import ANSWER, PlannerExample, ReflectorExample
-from reflection.agents.result import VerifiedBy
-from reflection.multipath.cases import calls, equation, runs_apart, statements
-from reflection.multipath.extraction import BLOCK, DEFINED, examples, extract_code
-from reflection.multipath.request import Limits
-from reflection.multipath.suite import Case, Suite, TestFile, TestReport
-from reflection.replies import after_thought
-from reflection.text import tally_words, well_formed
+from mull.agents.memory import ANSWER, PlannerExample, ReflectorExample
+from mull.agents.result import VerifiedBy
+from mull.multipath.cases import calls, equation, runs_apart, statements
+from mull.multipath.extraction import BLOCK, DEFINED, examples, extract_code
+from mull.multipath.request import Limits
+from mull.multipath.suite import Case, Suite, TestFile, TestReport
+from mull.replies import after_thought
+from mull.text import tally_words, well_formed
 
 LIMITS = Limits(wall_seconds=8, cpu_seconds=8)
 MOST_SHOWN, MOST_OTHERS = 5, 20

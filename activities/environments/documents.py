@@ -19,8 +19,8 @@ from activities.documents.roots import Roots
 from activities.environments.port import Evaluation, Maker, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode, find_task, task_file
 from activities.tools.port import Library
-from reflection.agents.memory import ANSWER, PlannerExample, ReflectorExample
-from reflection.text import fold, words
+from mull.agents.memory import ANSWER, PlannerExample, ReflectorExample
+from mull.text import fold, words
 
 DOCUMENTS = "documents"
 PASSAGES, TITLE = 20, 200

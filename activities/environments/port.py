@@ -14,9 +14,9 @@ from pydantic import Field, FiniteFloat
 from activities.sandbox import port as sandboxes
 from activities.tools import port as tools
 from activities.tools.functions import members_of
-from reflection.agents.memory import PlannerExample, ReflectorExample
-from reflection.agents.result import VerifiedBy
-from reflection.request import Record
+from mull.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.result import VerifiedBy
+from mull.request import Record
 
 CODE = "code"
 

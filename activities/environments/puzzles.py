@@ -17,7 +17,7 @@ from typing import Any
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
-from reflection.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.memory import PlannerExample, ReflectorExample
 
 ONLY_ANSWER = (
     "There is nothing to act on here. Reason about the question, then write the marker of an "

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from activities.environments.port import TaskError
-from reflection.agents.memory import Action, Observation, PlannerExample, Trajectory
-from reflection.text import terminal_safe, well_formed
+from mull.agents.memory import Action, Observation, PlannerExample, Trajectory
+from mull.text import terminal_safe, well_formed
 
 VARIABLE = "MULL_TASKS"
 COMPARED = 2_000

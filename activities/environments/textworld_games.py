@@ -21,7 +21,7 @@ from typing import Any
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
-from reflection.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.memory import PlannerExample, ReflectorExample
 
 Settings = dict[str, Any]
 # The settings of each game, with their defaults; a number alone stands for them in their order.

@@ -22,9 +22,9 @@ from litellm.types.utils import LlmProviders
 from litellm.utils import ProviderConfigManager
 
 from activities.language_model.port import Endpoint
-from connection import SHORTEST_SECRET, secrets
-from reflection.request import THINKING_TOKENS
-from reflection.turn.budget import Effort
+from mull.keys import SHORTEST_SECRET, secrets
+from mull.request import THINKING_TOKENS
+from mull.turn.budget import Effort
 
 # These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
 _CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})

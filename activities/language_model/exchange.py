@@ -16,16 +16,16 @@ from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
-from reflection.replies import (
+from mull.replies import (
     MOST_REPLY_BYTES,
     has_too_many_values,
     is_heavy,
     leave_out_calls,
     shallow,
 )
-from reflection.run import Spending
-from reflection.text import well_formed
-from reflection.turn.tools import MOST_CALLS, AskedCall
+from mull.run import Spending
+from mull.text import well_formed
+from mull.turn.tools import MOST_CALLS, AskedCall
 
 MOST_ERROR_BYTES = 16 * 2**10
 # A token may come in an event of 500 bytes.

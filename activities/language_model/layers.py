@@ -31,10 +31,9 @@ from activities.language_model.port import (
     TransientModelError,
     UnreachableError,
 )
-from reflection.request import BATCH_PRIORITY
-from reflection.run import Spending
-from reflection.text import tally_words
-from telemetry import (
+from mull.request import BATCH_PRIORITY
+from mull.run import Spending
+from mull.telemetry import (
     CALLS,
     CONTENT,
     COSTS,
@@ -45,6 +44,7 @@ from telemetry import (
     activity_meter,
     captures_content,
 )
+from mull.text import tally_words
 
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:

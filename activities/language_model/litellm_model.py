@@ -44,8 +44,8 @@ from activities.language_model.port import (
     UnreachableError,
     may_name,
 )
-from reflection.replies import MOST_REPLY_BYTES
-from reflection.request import CALL_SECONDS, NO_ADDRESS, call_seconds
+from mull.replies import MOST_REPLY_BYTES
+from mull.request import CALL_SECONDS, NO_ADDRESS, call_seconds
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False

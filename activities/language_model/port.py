@@ -19,11 +19,11 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import heartbeating
-from reflection.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
-from reflection.run import Spending
-from reflection.turn.budget import Effort
-from reflection.turn.tools import AskedCall, Tool
+from mull.connection import heartbeating
+from mull.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
+from mull.run import Spending
+from mull.turn.budget import Effort
+from mull.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
 # Patterns of the names of models that requests may name, with commas between them.

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 from activities.sandbox.limits import Ending, parse_ending
 from activities.sandbox.port import Output
 from activities.sandbox.watcher import Disk, children
-from reflection.multipath.request import Limits
-from reflection.text import cut_encoded, encoded_size
+from mull.multipath.request import Limits
+from mull.text import cut_encoded, encoded_size
 
 CHUNK = 65_536
 STATUS_BYTES = 16_384

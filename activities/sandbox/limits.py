@@ -14,7 +14,7 @@ from signal import SIGKILL, SIGXCPU, SIGXFSZ
 
 from activities.sandbox.packages import base_python
 from activities.sandbox.port import SandboxError, Status
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 MIB = 2**20
 # Many empty files cost the kernel memory long before they fill the disk.

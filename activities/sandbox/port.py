@@ -11,13 +11,14 @@ from pydantic import Field, StringConstraints, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import heartbeating
-from reflection.multipath.request import Limits, PackageName
-from reflection.request import Record, Request
-from reflection.text import encoded_size
-from telemetry import OUTCOMES, activity_meter
+from mull.connection import heartbeating
+from mull.keys import CODE_QUEUE
+from mull.multipath.request import Limits, PackageName
+from mull.request import Record, Request
+from mull.telemetry import OUTCOMES, activity_meter
+from mull.text import encoded_size
 
-TASK_QUEUE = "mull-code"
+TASK_QUEUE = CODE_QUEUE
 PROGRAM_BYTES = 1_000_000
 FILES = 200
 

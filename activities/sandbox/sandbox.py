@@ -18,7 +18,7 @@ from activities.sandbox.backend import (
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
 from activities.sandbox.port import Program, Result, SandboxError, Status
 from activities.sandbox.watcher import Watch
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 START_SECONDS = 20.0
 KILL_SECONDS, AGAIN_SECONDS = 10.0, 0.05

@@ -25,7 +25,7 @@ from activities.sandbox.limits import most_at_once
 from activities.sandbox.packages import ALWAYS, WITH_ALWAYS, base_python
 from activities.sandbox.port import Program, Result, SandboxError
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 BACKENDS: Mapping[str, Callable[[], Backend]] = {
     "bubblewrap": Bubblewrap.find,

@@ -13,7 +13,7 @@ from threading import Event
 
 from activities.sandbox.limits import FILES_PER_MIB, MIB
 from activities.sandbox.port import Status
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 SECONDS = 0.04
 # The kernel refuses forks above the limit. If it does not, the watcher ends the run at so many

@@ -36,11 +36,12 @@ from activities.tools.port import (
     ToolOutcome,
     ToolServer,
 )
-from connection import TASK_QUEUE, heartbeating, redacted
-from reflection.request import short_name
-from reflection.text import cut_with_note, tally_words, terminal_safe
-from reflection.turn.approval import Permission, Question, ToolRule, approve
-from reflection.turn.tools import MAY_BE_DONE, Tool
+from mull.connection import TASK_QUEUE, heartbeating
+from mull.keys import redacted
+from mull.request import short_name
+from mull.text import cut_with_note, tally_words, terminal_safe
+from mull.turn.approval import Permission, Question, ToolRule, approve
+from mull.turn.tools import MAY_BE_DONE, Tool
 
 # A listing is one event, and each call of the model repeats it.
 MOST_TOOLS = 128

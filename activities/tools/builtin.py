@@ -14,8 +14,8 @@ from activities.documents.retrieval import RetrievalTask
 from activities.sandbox.port import Program, Sandbox
 from activities.tools.functions import tool
 from activities.tools.port import Library, ToolError
-from reflection.multipath.request import Limits
-from reflection.turn.budget import TOOL_SECONDS
+from mull.multipath.request import Limits
+from mull.turn.budget import TOOL_SECONDS
 
 # What a number may have, so that no expression takes long.
 MOST_BITS = 10_000

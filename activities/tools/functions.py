@@ -13,9 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs, to_json
 
 from activities.tools.port import ToolError
-from reflection.request import explain
-from reflection.turn.budget import TOOL_SECONDS
-from reflection.turn.tools import Tool
+from mull.request import explain
+from mull.turn.budget import TOOL_SECONDS
+from mull.turn.tools import Tool
 
 MARK = "__mull_tool__"
 THREADS = 16

@@ -4,10 +4,10 @@ from typing import Any, Protocol, Self
 
 from activities.documents.retrieval import Retriever
 from activities.sandbox import port as sandboxes
-from reflection.request import Record
-from reflection.text import well_formed
-from reflection.turn.approval import ToolRule
-from reflection.turn.tools import RESULT_BYTES, CallStatus, Tool, cut_middle
+from mull.request import Record
+from mull.text import well_formed
+from mull.turn.approval import ToolRule
+from mull.turn.tools import RESULT_BYTES, CallStatus, Tool, cut_middle
 
 TASK_QUEUE = "mull-tools"
 RUN_PYTHON = "run_python"

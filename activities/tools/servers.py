@@ -25,11 +25,11 @@ from pydantic_core import from_json, to_json
 
 from activities.language_model.exchange import CODINGS, pieces
 from activities.tools.port import ToolError
-from reflection.replies import MOST_MARKS
-from reflection.request import Frozen, Record
-from reflection.text import cut_with_note, tally_words, terminal_safe
-from reflection.turn.budget import TOOL_SECONDS
-from reflection.turn.tools import Tool
+from mull.replies import MOST_MARKS
+from mull.request import Frozen, Record
+from mull.text import cut_with_note, tally_words, terminal_safe
+from mull.turn.budget import TOOL_SECONDS
+from mull.turn.tools import Tool
 
 MOST_LISTED = 1_000
 SCHEMA_BYTES = 30_000

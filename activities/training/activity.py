@@ -40,9 +40,9 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from connection import heartbeating
-from reflection.agents.rating import count
-from reflection.agents.training_result import StageResult, StageStep
+from mull.agents.rating import count
+from mull.agents.training_result import StageResult, StageStep
+from mull.connection import heartbeating
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
 # What a process that has models is given of the worker's environment: no provider's key, but

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from activities.language_model import toy_file
 from activities.training.port import BUFFER
-from reflection.agents.rating import RatedPair
-from reflection.request import explain
+from mull.agents.rating import RatedPair
+from mull.request import explain
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200

@@ -13,9 +13,9 @@ from transformers import PreTrainedModel, TrainerCallback
 from activities.training.artifacts import TrainingError, write_manifest, write_whole
 from activities.training.port import StageTask
 from activities.training.weights import batch_size, longest
-from reflection.agents.rating import RatedPair
-from reflection.agents.training_result import MOST_POINTS, LogPoint
-from reflection.text import tally_words
+from mull.agents.rating import RatedPair
+from mull.agents.training_result import MOST_POINTS, LogPoint
+from mull.text import tally_words
 
 
 class Recipe(NamedTuple):

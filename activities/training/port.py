@@ -12,10 +12,10 @@ share. Each training run has a folder there, of the name of its workflow's id:
 
 from pydantic import Field, FiniteFloat
 
-from reflection.agents.rating import Pairing, RatedPair
-from reflection.agents.request import Tuning
-from reflection.agents.training_result import BufferCounts, RetroformerTrainingResult, Stage
-from reflection.request import Frozen, Record
+from mull.agents.rating import Pairing, RatedPair
+from mull.agents.request import Tuning
+from mull.agents.training_result import BufferCounts, RetroformerTrainingResult, Stage
+from mull.request import Frozen, Record
 
 TASK_QUEUE = "mull-train"
 VARIABLE = "MULL_ARTIFACTS"

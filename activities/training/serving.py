@@ -44,7 +44,7 @@ from activities.training.weights import (
     score,
 )
 from activities.training.writing import Asked, Chat, RefusedError, write
-from reflection.request import explain
+from mull.request import explain
 
 MOST_KEPT = 3
 CONFIGS = ADAPTER, "config.json"

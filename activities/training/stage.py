@@ -38,8 +38,8 @@ from activities.training.artifacts import (
     write_whole,
 )
 from activities.training.port import BUFFER, VARIABLE, StageTask
-from reflection.agents.training_result import StageResult
-from reflection.request import Record
+from mull.agents.training_result import StageResult
+from mull.request import Record
 
 ATTEMPTS = "attempts.json"
 # What another worker may need to notice that its attempt was given up.

@@ -28,7 +28,7 @@ from activities.training.weights import (
     save,
     token_bytes,
 )
-from reflection.text import tally_words
+from mull.text import tally_words
 
 # Whole models that a stage holds at once: RLOO has the reward model beside it, PPO two of them.
 HELD = {"rloo": 2, "ppo": 3}

@@ -53,9 +53,9 @@ from activities.training.weights import (
     score,
     token_ids,
 )
-from reflection.agents.rating import Judgment, Preference, judgments, preferences
-from reflection.agents.training_result import StageResult
-from reflection.text import tally_words
+from mull.agents.rating import Judgment, Preference, judgments, preferences
+from mull.agents.training_result import StageResult
+from mull.text import tally_words
 
 # How many answers to one prompt RLOO compares.
 ANSWERS = 4

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from commands import command
+from commands import command, plans
 from commands.command import Exit, checked, fail
-from commands.measuring import plans
 from commands.options import takes_fields
-from reflection.batch.request import BatchRequest, Item
-from reflection.batch.result import BatchResult
-from reflection.batch.sheet import cost_words
-from reflection.critique import calibration
-from reflection.critique.calibration import PASS_AT, Bin, Calibration, Estimate, Example, Scored
-from reflection.critique.evaluation import Evaluation
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, table
-from reflection.text import tally_words, terminal_safe, usd
+from mull.batch.request import BatchRequest, Item
+from mull.batch.result import BatchResult
+from mull.batch.sheet import cost_words
+from mull.critique import calibration
+from mull.critique.calibration import PASS_AT, Calibration, Example, Scored
+from mull.critique.estimates import RESAMPLES, Bin, Estimate
+from mull.critique.evaluation import Evaluation
+from mull.critique.request import ReflectOnResultRequest
+from mull.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, table
+from mull.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
     from commands.measuring.findings import Findings, Read
@@ -191,7 +191,7 @@ def findings(
         "examples": len(plan.examples),
         "criteria": plan.judging.criteria,
         "pass_at": plan.pass_at,
-        "resamples": calibration.RESAMPLES,
+        "resamples": RESAMPLES,
         "judges": [judge.model_dump(mode="json") for judge in judges],
         "evaluations": [
             {**one.model_dump(mode="json"), "label": plan.examples[one.example].label}

@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from commands import command
+from commands import command, plans
 from commands.command import Exit, checked, fail
-from commands.measuring import plans
 from commands.measuring.replay import readable_kind
 from commands.options import takes_fields
-from reflection.batch.request import BatchRequest, Item
-from reflection.batch.result import BatchResult
-from reflection.critique import worth
-from reflection.critique.calibration import Estimate
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.worth import Comparison, Outcome
-from reflection.request import Record
-from reflection.sampling.answers import find_marked, read_answer
-from reflection.sampling.prompts import build_prompt
-from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
-from reflection.sampling.result import SelfConsistencyResult
-from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
-from reflection.text import tally_words, terminal_safe, usd
+from mull.batch.request import BatchRequest, Item
+from mull.batch.result import BatchResult
+from mull.critique import worth
+from mull.critique.estimates import Estimate
+from mull.critique.request import ReflectOnResultRequest
+from mull.critique.worth import Comparison, Outcome
+from mull.request import Record
+from mull.sampling.answers import find_marked, read_answer
+from mull.sampling.prompts import build_prompt
+from mull.sampling.request import AnswerKind, SelfConsistencyRequest
+from mull.sampling.result import SelfConsistencyResult
+from mull.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
+from mull.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
     from commands.measuring.findings import Findings, Read

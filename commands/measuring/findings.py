@@ -10,18 +10,17 @@ from typing import Any, NamedTuple, NoReturn
 from rich.console import Console
 from temporalio.client import Client, WorkflowFailureError
 
-from commands import pages
-from commands.batch import Chosen, Given, Page
+from commands import pages, plans
 from commands.command import Exit, fail, new_id, place_for, with_client, write_file
 from commands.follow import Wanted
+from commands.lines import Chosen, Given, Page
 from commands.loops import LOOPS, described
-from commands.measuring import plans
 from commands.page import page_html
 from commands.terminal import print_sheet
-from reflection.batch.request import ID_BYTES, PAGE_ID, BatchRequest
-from reflection.batch.result import BatchResult, BatchRun
-from reflection.sheet import Sheet
-from reflection.text import encoded_size
+from mull.batch.request import ID_BYTES, PAGE_ID, BatchRequest
+from mull.batch.result import BatchResult, BatchRun
+from mull.sheet import Sheet
+from mull.text import encoded_size
 
 
 class Order(NamedTuple):

@@ -12,16 +12,15 @@ from scipy.stats import binomtest
 
 from commands.command import Exit, fail
 from commands.measuring.calibrate import diagram
-from commands.measuring.replay import orderings
-from reflection.critique import statistics as numbers
-from reflection.critique.calibration import Bin
-from reflection.critique.statistics import Array
-from reflection.sampling import probability
-from reflection.sampling.probability import CalibrationMap, Knot, Measured, Target
-from reflection.sampling.replay import Recorded, Replay
-from reflection.sampling.rules import Stopping
-from reflection.sheet import Fact, Sheet, Verdict, table
-from reflection.text import percent
+from mull.critique import statistics as numbers
+from mull.critique.estimates import Bin
+from mull.critique.statistics import Array
+from mull.sampling import probability
+from mull.sampling.probability import CalibrationMap, Knot, Measured, Target
+from mull.sampling.replay import Recorded, Replay, orderings
+from mull.sampling.rules import Stopping
+from mull.sheet import Fact, Sheet, Verdict, table
+from mull.text import percent
 
 # With fewer questions a map makes a model that is well calibrated worse.
 LEAST, LEAST_ISOTONIC = 50, 200
@@ -38,7 +37,7 @@ def ended_runs(
     """
     replay, rows = Replay([stopping]), []
     for question in questions:
-        orders = orderings(len(question.votes), stopping.max_responses, count, chance)
+        orders = orderings(len(question.votes), stopping.max_responses, count, chance.sample)
         ends = [end for order in orders for end in replay.ends(question, order)]
         right = question.right
         found = [

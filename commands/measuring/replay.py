@@ -13,12 +13,12 @@ import typer
 from pydantic import Field
 
 from commands.command import Exit, Json, checked, fail, place_for, read_file, write_file
-from commands.measuring.plans import Fields, read_lines, require_scipy
 from commands.options import takes_fields
-from reflection.request import Record
-from reflection.sampling.probability import Provenance, Setup
-from reflection.sampling.prompts import hash_prompt
-from reflection.sampling.replay import (
+from commands.plans import Fields, read_lines, require_scipy
+from mull.request import Record
+from mull.sampling.probability import Provenance, Setup
+from mull.sampling.prompts import hash_prompt
+from mull.sampling.replay import (
     AGREEING,
     MAX_CONCURRENCY,
     Cascade,
@@ -27,13 +27,14 @@ from reflection.sampling.replay import (
     RuleOutcome,
     cascade,
     compare_rules,
+    orderings,
     recorded,
 )
-from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
-from reflection.sampling.result import SelfConsistencyResult
-from reflection.sampling.rules import Rule, Stopping
-from reflection.sheet import Sheet, Table, Verdict, table
-from reflection.text import percent, tally_words
+from mull.sampling.request import AnswerKind, SelfConsistencyRequest
+from mull.sampling.result import SelfConsistencyResult
+from mull.sampling.rules import Rule, Stopping
+from mull.sheet import Sheet, Table, Verdict, table
+from mull.text import percent, tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 
@@ -173,7 +174,7 @@ def replay(
             "questions": len(questions),
             "rules": {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()},
         }
-        draw = partial(orderings, most=max_responses, count=reorderings, chance=chance)
+        draw = partial(orderings, most=max_responses, count=reorderings, sample=chance.sample)
         cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
         if cascades:
             document["cascades"] = [each.model_dump(mode="json") for each in cascades]
@@ -207,7 +208,7 @@ def _outcomes(
     """Run each question through each rule, in `count` orderings of at most so many answers."""
     replayed = Replay(list(rules.values()))
     runs = [
-        replayed.runs(question, orderings(len(question.votes), most, count, chance))
+        replayed.runs(question, orderings(len(question.votes), most, count, chance.sample))
         for question in questions
     ]
     return compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
@@ -251,17 +252,6 @@ def _cascades(
         if pairs:
             orders = [zip(*(draw(len(one.votes)) for one in pair), strict=True) for pair in pairs]
             yield cascade((first, second), rule, pairs, orders)
-
-
-def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
-    """Yield the recorded order of the answers, then random orders, `count` in all.
-
-    Each has the indices of at most `most` answers, drawn without replacement.
-    """
-    taken = min(answers, most)
-    yield range(taken)
-    for _ in range(count - 1):
-        yield chance.sample(range(answers), taken)
 
 
 def readable_kind(name: str) -> AnswerKind:

@@ -2,7 +2,7 @@
 
 import re
 
-from reflection.critique.guardrails import Checked, Finding, guardrail
+from mull.critique.guardrails import Checked, Finding, guardrail
 
 
 @guardrail("no_prices")

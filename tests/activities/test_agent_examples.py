@@ -9,9 +9,9 @@ from activities.documents.retrieval import RetrievalTask
 from activities.documents.roots import Roots
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.cases import entry_in
-from reflection.multipath.extraction import examples
-from reflection.multipath.request import Limits, MultiPathRequest
+from mull.multipath.cases import entry_in
+from mull.multipath.extraction import examples
+from mull.multipath.request import Limits, MultiPathRequest
 from tests.activities.code_tests.suites import file, tried
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

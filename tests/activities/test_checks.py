@@ -11,8 +11,8 @@ import pytest
 
 from activities import checks
 from activities.checks import SHORT_BYTES, CheckTask, check_draft, read_apart
-from reflection.critique.forms import read
-from reflection.critique.guardrails import Checked, Report, check
+from mull.critique.forms import read
+from mull.critique.guardrails import Checked, Report, check
 from tests.patience import Stopwatch, patiently
 from tests.unit.test_speed import EVERY, taken
 

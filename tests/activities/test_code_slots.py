@@ -7,7 +7,7 @@ from temporalio.client import Client
 
 import worker
 from activities.sandbox.port import TASK_QUEUE, Output, Program, Result
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests import callers
 from tests.patience import PATIENCE
 

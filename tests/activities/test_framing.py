@@ -9,9 +9,9 @@ from temporalio.testing import ActivityEnvironment
 from activities.critique import CritiqueActivities, JudgingTask, RevisionTask, WritingTask
 from activities.language_model.port import Endpoint, LanguageModel
 from activities.sampling import SampleTask, SamplingActivities
-from reflection.critique.criteria import PRESETS
-from reflection.critique.evaluation import Feedback
-from reflection.request import Framing
+from mull.critique.criteria import PRESETS
+from mull.critique.evaluation import Feedback
+from mull.request import Framing
 from tests.activities.scripted_calls import KEY, NAME, Build
 from tests.scripted_endpoint import ScriptedEndpoint
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from connection import ConfigurationError, heartbeating, silence
+from mull.connection import ConfigurationError, heartbeating, silence
 from tests.activities.test_pace import virtually
 from workflows.calls import work_times
 

@@ -15,7 +15,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.run import Spending
+from mull.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
 from tests.patience import PATIENCE, Stopwatch
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing

@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.memory import MemoryActivities, RememberTask
-from reflection.agents.memory import Reflection
+from mull.agents.memory import Reflection
 
 TASK = RememberTask(name="m", scope="s", reflection=Reflection(text="Count."))
 

@@ -8,8 +8,8 @@ import pytest
 
 from activities import checks
 from activities.checks import CheckTask, check_draft
-from reflection.critique import guardrails
-from reflection.critique.guardrails import Checked, Report
+from mull.critique import guardrails
+from mull.critique.guardrails import Checked, Report
 from tests.activities.test_checks import slowest_turn
 
 OWN = "tests.activities.own_guardrails"

@@ -13,7 +13,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.turn.tools import Tool
+from mull.turn.tools import Tool
 from tests.activities.scripted_calls import KEY, NAME, Build, ask, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 

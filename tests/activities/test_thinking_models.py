@@ -7,7 +7,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.language_model.port import ModelReply, SampleError, Usual
 from activities.turn import ModelTask, TurnActivities
-from reflection.turn.budget import thinking
+from mull.turn.budget import thinking
 from tests.activities.scripted_calls import KEY, Build, call
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 

@@ -12,13 +12,13 @@ from temporalio.testing import ActivityEnvironment
 from activities.language_model.layers import ObservedModel
 from activities.language_model.port import Abilities, Endpoint
 from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
-from reflection.request import SamplingOptions
-from reflection.turn import midturn
-from reflection.turn.budget import thinking
-from reflection.turn.conversation import Guidance, Message, StepReply
-from reflection.turn.loop import Turn
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.tools import ARGUMENT_BYTES, MOST_CALLS, Tool, ToolCall, read_arguments
+from mull.request import SamplingOptions
+from mull.turn import midturn
+from mull.turn.budget import thinking
+from mull.turn.conversation import Guidance, Message, StepReply
+from mull.turn.loop import Turn
+from mull.turn.request import ToolTurnRequest
+from mull.turn.tools import ARGUMENT_BYTES, MOST_CALLS, Tool, ToolCall, read_arguments
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 

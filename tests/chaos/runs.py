@@ -18,7 +18,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.loops import LOOPS
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.activities.test_turn_calls import calling
 from tests.scripted_endpoint import Body, Scripted
 from tests.workflows.batches import batch_of, judging

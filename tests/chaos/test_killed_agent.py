@@ -12,7 +12,7 @@ import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
-from reflection.multipath.result import MultiPathResult
+from mull.multipath.result import MultiPathResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.patience import PATIENCE, Stopwatch

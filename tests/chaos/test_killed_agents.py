@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 
 from activities.memory import memory_id
-from reflection.agents.memory import SharedMemory
-from reflection.agents.result import ReflexionResult
+from mull.agents.memory import SharedMemory
+from mull.agents.result import ReflexionResult
 from tests.chaos import runs
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.test_killed_agent import until_code_runs

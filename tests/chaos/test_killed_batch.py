@@ -6,7 +6,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from reflection.batch.result import BatchResult
+from mull.batch.result import BatchResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from reflection.critique.result import ReflectOnResultResult
+from mull.critique.result import ReflectOnResultResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin_reflecting

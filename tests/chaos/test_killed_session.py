@@ -10,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateStage
 from temporalio.common import WorkflowIDConflictPolicy
 
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.patience import PATIENCE

@@ -15,8 +15,8 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError
 
-from reflection.turn import midturn
-from reflection.turn.result import ToolTurnResult
+from mull.turn import midturn
+from mull.turn.result import ToolTurnResult
 from tests.activities.test_turn_calls import calling
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from reflection.sampling.result import Decision, SelfConsistencyResult
+from mull.sampling.result import Decision, SelfConsistencyResult
 from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin, served

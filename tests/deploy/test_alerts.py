@@ -16,7 +16,7 @@ from activities import doctor
 from activities.doctor import versions_in_use
 from commands.doctor import QUEUES
 from commands.embedded import free_port
-from connection import connect, pollers
+from mull.connection import connect, pollers
 from tests import forks
 from tests.conftest import begin
 from tests.deploy.conftest import ALERTS, documents

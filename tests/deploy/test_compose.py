@@ -10,7 +10,7 @@ import pytest
 
 from commands.command import MOUNTED
 from commands.embedded import Place
-from encryption import EncryptionCodec, codec_from
+from mull.encryption import EncryptionCodec, codec_from
 from tests.deploy.conftest import COMPOSE, DEPLOY, ROOT, documents
 
 SERVICES = documents(COMPOSE)[0]["services"]

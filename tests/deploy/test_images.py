@@ -135,7 +135,7 @@ def code_image(wheel: Path) -> Iterator[Path]:
 
 def test_the_wheel_holds_every_file(wheel: Path) -> None:
     """Each module, template and style of the project is in it, and nothing else of the folder."""
-    rooms = ("reflection", "workflows", "activities", "commands", "*.py")
+    rooms = ("mull", "workflows", "activities", "commands", "*.py")
     listed = subprocess.run(
         ["/usr/bin/env", "git", "ls-files", *rooms],
         cwd=ROOT, capture_output=True, text=True, check=True,

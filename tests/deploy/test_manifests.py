@@ -15,11 +15,11 @@ import promql_parser
 import pytest
 
 import starter
-import telemetry
 import worker
 from commands.command import MOUNTED
 from commands.doctor import QUEUES
-from reflection.sampling.request import SelfConsistencyRequest
+from mull import telemetry
+from mull.sampling.request import SelfConsistencyRequest
 from tests.deploy.conftest import ALERTS, COMPOSE, DASHBOARDS, DEPLOY, ROOT, WORKERS, documents
 from workflows.calls import call_times
 

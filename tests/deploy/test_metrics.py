@@ -15,8 +15,8 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from commands.embedded import Place, free_port
-from connection import TASK_QUEUE, connect
-from reflection.sampling.rules import Stopping
+from mull.connection import TASK_QUEUE, connect
+from mull.sampling.rules import Stopping
 from tests import forks
 from tests.conftest import QUERY
 from tests.deploy.conftest import ALERTS, DASHBOARDS, ROOT, documents

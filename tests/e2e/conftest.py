@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client
 
 from commands.embedded import Place
-from connection import connect
+from mull.connection import connect
 from tests import forks
 from tests.activities.test_turn_calls import calling
 from tests.patience import PATIENCE, patiently

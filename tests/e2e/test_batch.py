@@ -15,7 +15,7 @@ import pytest
 from temporalio.client import Client
 
 from commands import batch
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli
 from tests.patience import PATIENCE
 

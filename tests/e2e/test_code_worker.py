@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from activities.sandbox.port import Program, Result
 from commands.embedded import Place
-from connection import connect
+from mull.connection import connect
 from tests import callers
 from tests.patience import PATIENCE
 

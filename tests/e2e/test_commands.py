@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from reflection.sampling.rules import Stopping
+from mull.sampling.rules import Stopping
 from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli, listed
 from tests.unit.test_calibrated import made as calibration_map
 

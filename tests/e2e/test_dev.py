@@ -18,7 +18,7 @@ from temporalio.testing import WorkflowEnvironment
 from activities.language_model import toy, toy_file
 from commands import embedded
 from commands.embedded import Place, free_port, is_free
-from connection import GRACE_SECONDS
+from mull.connection import GRACE_SECONDS
 from tests.e2e.conftest import ROOT
 from tests.patience import PATIENCE, patiently
 from worker import GRACE

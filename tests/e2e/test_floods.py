@@ -13,8 +13,8 @@ import pytest
 from temporalio.client import WorkflowHandle
 
 from commands.embedded import Place
-from connection import connect
-from reflection.sampling.request import SelfConsistencyRequest
+from mull.connection import connect
+from mull.sampling.request import SelfConsistencyRequest
 
 STUBBORN = '''
 import time, worker

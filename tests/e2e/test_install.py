@@ -16,7 +16,9 @@ from tests.e2e.test_dev import until
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("reflection", "workflows", "activities", "commands")
+ROOMS = ("mull", "workflows", "activities", "commands")
+# They need the extras `encryption` and `measure`.
+LEFT_OUT = {"mull.encryption", "mull.critique.statistics"}
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,30 @@ def test_one_line_installs_and_the_toy_answers(
     assert "<html" in title
     assert sorted(fetched) == [".gguf", ".lock"]
     assert code == 0
+
+
+def test_the_package_needs_no_other_name(
+    stranger: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    """`import mull` works where a project has folders and modules of Mull's other names."""
+    programs, known = stranger
+    for name in (*ROOMS[1:], "worker", "starter", "service", "adapters", "spans", "telemetry"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not this one')")
+    walk = "pkgutil.walk_packages(mull.__path__, 'mull.')"
+    code = "import importlib, pkgutil, sys, mull; "
+    code += "print(sorted({*sys.modules} & {'temporalio', 'pydantic'})); "
+    code += f"[importlib.import_module(one.name) for one in {walk} if one.name not in {LEFT_OUT}]"
+
+    done = subprocess.run(
+        [programs / "python", "-c", code],
+        env=known,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 @pytest.mark.parametrize(

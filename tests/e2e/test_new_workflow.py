@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = ("reflection", "activities", "workflows", "commands", "tests")
+SOURCES = ("mull", "activities", "workflows", "commands", "tests")
 CREATED = re.compile(r"Create `([^`]+)`:\n\n```python\n(.*?)```", re.DOTALL)
 LISTED = re.compile(r"In `([^`]+)`, `([A-Z]+)`:\n\n```python\n(.*?)```", re.DOTALL)
 LINES = 150

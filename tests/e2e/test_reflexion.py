@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from commands.embedded import Place
-from connection import connect
+from mull.connection import connect
 from tests import forks
 from tests.conftest import payloads_of
 from tests.e2e.conftest import Cli, commands_beside, worker

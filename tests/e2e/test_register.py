@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.embedded import Place
 from commands.register import commands_for, register
-from telemetry import SEARCH_ATTRIBUTES, search_attributes
+from mull.telemetry import SEARCH_ATTRIBUTES, search_attributes
 from tests import forks
 from tests.e2e.conftest import commands_beside
 from tests.patience import PATIENCE

@@ -13,8 +13,8 @@ from contextlib import suppress
 import pytest
 
 from commands.embedded import free_port, server_command
-from connection import ENCRYPTED as ENCODING
-from connection import KEY_ID
+from mull.keys import ENCRYPTED as ENCODING
+from mull.keys import KEY_ID
 from tests import forks
 from tests.conftest import payloads_of
 from tests.e2e.guarded import CLEAR, ENCRYPTED, KEYS, SECRETS, TOKEN, World, as_text, guarded

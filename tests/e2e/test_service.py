@@ -22,12 +22,12 @@ from temporalio import activity
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowFailureError
 
-import telemetry
 import worker
 from activities.training.port import BufferResult, BufferTask
 from commands.embedded import Place, free_port, temporal
-from connection import connect, pollers
-from reflection.agents.training_result import BufferCounts
+from mull import telemetry
+from mull.agents.training_result import BufferCounts
+from mull.connection import connect, pollers
 from service import Health, announce
 from tests import forks
 from tests.conftest import QUERY, begin

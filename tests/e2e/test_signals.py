@@ -17,7 +17,7 @@ from temporalio.client import Client
 
 from activities.sandbox.watcher import children, has_ended
 from commands.embedded import Place
-from connection import connect
+from mull.connection import connect
 from tests.conftest import begin
 from tests.patience import PATIENCE, Stopwatch, patiently
 from tests.scripted import ScriptedModel

@@ -3,7 +3,7 @@
 import pytest
 from temporalio.client import Client
 
-from connection import connect
+from mull.connection import connect
 from tests.e2e.conftest import Cli
 
 # No worker serves this namespace.

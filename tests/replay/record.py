@@ -26,11 +26,11 @@ from temporalio.client import (
 )
 from temporalio.exceptions import ApplicationError
 
-import telemetry
 from activities.environments.port import StepResult
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from activities.memory import memory_id
-from connection import TASK_QUEUE, connect
+from mull import telemetry
+from mull.connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
 from tests.patience import PATIENCE
 from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed

@@ -24,14 +24,14 @@ from temporalio.worker import (
     WorkflowInboundInterceptor,
 )
 
-from connection import DATA_CONVERTER
-from reflection.critique.criteria import PRESETS, Criterion
-from reflection.multipath.cases import entry_of, parse_tests
-from reflection.multipath.extraction import examples, extract_code
-from reflection.multipath.reflections import parse_reflection
-from reflection.multipath.report import with_checks
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.routing import parse_route
+from mull.connection import DATA_CONVERTER
+from mull.critique.criteria import PRESETS, Criterion
+from mull.multipath.cases import entry_of, parse_tests
+from mull.multipath.extraction import examples, extract_code
+from mull.multipath.reflections import parse_reflection
+from mull.multipath.report import with_checks
+from mull.multipath.request import MultiPathRequest
+from mull.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 from tests.replay.record import digest
 from worker import HELPERS, WORKFLOWS
@@ -151,7 +151,7 @@ async def test_changed_rules_change_no_run_under_way(
     depth = Criterion(name="depth", meaning="It goes deep.")
     monkeypatch.setitem(PRESETS, "general", (*PRESETS["general"], depth))
     monkeypatch.setattr("activities.checks.complexity", lambda _: 0.0)
-    monkeypatch.setattr("reflection.critique.guardrails._GUARDRAILS", {})
+    monkeypatch.setattr("mull.critique.guardrails._GUARDRAILS", {})
 
     await replay(path)
 

@@ -15,7 +15,7 @@ from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program, Result
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.watcher import Disk
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 

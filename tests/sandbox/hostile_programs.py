@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from activities.sandbox.port import Program, Result, Status
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 FOLDER = Path(__file__).parent / "hostile"
 # What many of the programs import: sent beside those alone.

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from activities.sandbox.port import Result
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.patience import Stopwatch
 from tests.sandbox.backends import Unconfined
 from tests.sandbox.canaries import Canaries, ipc_objects, left_open, open_descriptors

@@ -19,7 +19,7 @@ from activities.sandbox.backend import SandboxProcess, Slot
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends, workers
 from tests.sandbox.canaries import (

@@ -18,7 +18,7 @@ from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.watcher import Disk, has_ended
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries

@@ -11,8 +11,8 @@ from activities.sandbox.backend import Kept
 from activities.sandbox.limits import Ending, classify, most_at_once, parse_ending
 from activities.sandbox.port import Program, Status
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.request import Limits
-from reflection.text import encoded_size
+from mull.multipath.request import Limits
+from mull.text import encoded_size
 from tests.patience import Stopwatch
 from tests.sandbox import backends
 

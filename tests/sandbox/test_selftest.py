@@ -9,7 +9,7 @@ from activities.sandbox.backend import Backend
 from activities.sandbox.landlock import Landlock
 from activities.sandbox.port import Program, SandboxError
 from activities.sandbox.selftest import NoSandboxError, choose, examine
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.sandbox.backends import Unconfined
 
 CHECKS = ["python", "network", "files", "environment", "processes", "system calls"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from activities.environments.port import Evaluation, StepResult, TaskRef
 from bench.tiny_llama import COLOURS, THINGS, build, is_good
 from commands.embedded import free_port
-from reflection.agents.memory import (
+from mull.agents.memory import (
     Action,
     EpisodicMemory,
     PlannerExample,
@@ -16,7 +16,7 @@ from reflection.agents.memory import (
     ReflectorExample,
     Trajectory,
 )
-from reflection.agents.prompts import reflector_prompt
+from mull.agents.prompts import reflector_prompt
 from tests import forks
 from tests.patience import PATIENCE, patiently
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint

@@ -13,7 +13,7 @@ from activities.training.artifacts import run_folder, write_buffer
 from activities.training.port import StageTask
 from activities.training.stage import Attempts
 from bench.tiny_llama import rated_pairs
-from reflection.agents.rating import RatedPair
+from mull.agents.rating import RatedPair
 
 RUN = "train-1"
 Line = dict[str, Any]

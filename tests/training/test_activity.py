@@ -17,8 +17,8 @@ from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
 from activities.training.port import BUFFER, BufferTask, ControlTask, PairTask, ResultTask
 from bench.tiny_llama import rated_pairs
-from reflection.agents.rating import RatedPair, judgments
-from reflection.agents.training_result import RetroformerTrainingResult
+from mull.agents.rating import RatedPair, judgments
+from mull.agents.training_result import RetroformerTrainingResult
 from tests.patience import PATIENCE
 from tests.training.stages import RUN, artifacts, task
 

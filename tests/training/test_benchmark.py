@@ -13,7 +13,7 @@ from bench import training
 from bench.hints import puzzle
 from bench.tiny_llama import Turned, is_good, rated_pairs
 from bench.training import Learned, measured
-from reflection.agents.training_result import StageResult
+from mull.agents.training_result import StageResult
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from activities.training.artifacts import TrainingError, resolve
 from activities.training.job import RECIPES
 from activities.training.weights import base_of, load_policy, load_tokenizer, prompt_text
 from bench.hints import is_right, puzzle, reflection_prompt
-from reflection.agents.rating import RatedPair
+from mull.agents.rating import RatedPair
 from tests.training.stages import artifacts, outcome, task
 from tests.training.test_trainers import with_gains
 

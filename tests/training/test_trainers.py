@@ -34,8 +34,8 @@ from activities.training.weights import (
     token_bytes,
 )
 from bench.tiny_llama import prompts, rated_pairs
-from reflection.agents.rating import RatedPair
-from reflection.text import tally_words
+from mull.agents.rating import RatedPair
+from mull.text import tally_words
 from tests.training.stages import RUN, artifacts, outcome, task
 
 # TRL's own use of what Transformers will remove, at each step; versions of both are pinned.

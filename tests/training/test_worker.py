@@ -17,7 +17,7 @@ from activities.language_model.port import ModelCall
 from activities.training.activity import ScoringActivities, TrainingActivities
 from adapters import servable, trained
 from commands.embedded import Place, free_port
-from connection import ConfigurationError, connect
+from mull.connection import ConfigurationError, connect
 from service import parse
 from tests.patience import PATIENCE
 from tests.training.serving import artifacts

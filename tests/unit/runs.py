@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reflection.run import Spending
-from reflection.sampling.loop import Sampling
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Response
+from mull.run import Spending
+from mull.sampling.loop import Sampling
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import Response
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -4,11 +4,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from reflection.critique.sheet import sheet as reflect_sheet
-from reflection.multipath.sheet import sheet as agent_sheet
-from reflection.sampling.loop import Sampling, progress, result
-from reflection.sampling.sheet import sheet as ask_sheet
-from reflection.sheet import (
+from mull.critique.sheet import sheet as reflect_sheet
+from mull.multipath.sheet import sheet as agent_sheet
+from mull.sampling.loop import Sampling, progress, result
+from mull.sampling.sheet import sheet as ask_sheet
+from mull.sheet import (
     Cell,
     Chart,
     Column,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
-from reflection.sampling.rules import RULES, Stopping
+from mull.sampling.rules import RULES, Stopping
 
 Counts = tuple[int, ...]
 

@@ -11,13 +11,13 @@ import typer
 import starter
 from activities.environments.tasks import human_eval
 from commands import batch, follow, reflexion, rows, start
-from commands.batch import Chosen, Given
-from reflection.agents.memory import Action, Observation, Trajectory
-from reflection.agents.request import ReflexionRequest
-from reflection.agents.result import Episode, ReflexionResult
-from reflection.agents.sheet import sheet, success
-from reflection.batch.request import Variant
-from reflection.run import Usage
+from commands.lines import Chosen, Given
+from mull.agents.memory import Action, Observation, Trajectory
+from mull.agents.request import ReflexionRequest
+from mull.agents.result import Episode, ReflexionResult
+from mull.agents.sheet import sheet, success
+from mull.batch.request import Variant
+from mull.run import Usage
 
 STEPS = {"items": [{"kind": "action", "content": "[answer] 1", "step": 1}]}
 EXAMPLE = {"task": "Count to 1.", "trajectory": STEPS}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.sampling.answers import Clusters, read_answer
-from reflection.sampling.request import AnswerKind
+from mull.sampling.answers import Clusters, read_answer
+from mull.sampling.request import AnswerKind
 
 # By form, what has it.
 EXACT: dict[str | None, list[str | None]] = {

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from reflection.sampling.loop import progress
-from reflection.sampling.sheet import sheet
-from reflection.sheet import reason_words
+from mull.sampling.loop import progress
+from mull.sampling.sheet import sheet
+from mull.sheet import reason_words
 from tests.unit.runs import failed, finished, put_in, sampled
 from tests.unit.sheets import column, fact, table, told
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.batch.loop import Batch, Pages
-from reflection.batch.request import EVENT_BYTES, ID_BYTES, BatchPage, BatchRequest
-from reflection.batch.result import Allowance, Counts, PageEnd
-from reflection.batch.sheet import cost_words, sheet, standing
-from reflection.request import explain
-from reflection.run import Usage
-from reflection.sheet import Sheet
+from mull.batch.loop import Batch, Pages
+from mull.batch.request import EVENT_BYTES, ID_BYTES, BatchPage, BatchRequest
+from mull.batch.result import Allowance, PageEnd
+from mull.batch.sheet import cost_words, sheet, standing
+from mull.request import explain
+from mull.run import Counts, Usage
+from mull.sheet import Sheet
 
 
 def variant(name: str = "a", repeats: int = 1, **request: Any) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands import batch, pages, rows
+from commands import batch, lines, pages, rows
 from commands.command import Exit
 from commands.follow import Wanted
 from commands.measuring import findings
-from reflection.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, Variant
-from reflection.batch.result import BatchResult, BatchRun
+from mull.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, Variant
+from mull.batch.result import BatchResult, BatchRun
 
 Capture = pytest.CaptureFixture[str]
 
@@ -56,7 +56,7 @@ async def test_every_cell_of_a_table_is_written_so(capsys: Capture) -> None:
     async def made() -> Any:
         yield row | {"line": 1, "score": -3.5}
 
-    chosen = batch.Chosen(None, False, False, False, Wanted(), "csv", {})
+    chosen = lines.Chosen(None, False, False, False, Wanted(), "csv", {})
     await rows._print("batch", request, made(), None, chosen)
 
     [read] = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -228,7 +228,7 @@ def test_doubtful_answers_are_counted_beside_failures(capsys: Capture) -> None:
     why: Any = {"stop_reason": "completed", "stop_explanation": "all 9 runs have ended"}
     ended = BatchResult(runs=(), **why, total=9, **became, tokens=None, cost_usd=None)
     counts = Counter[str](became)
-    chosen = batch.Chosen("b", False, False, True, Wanted(), "jsonl", {})
+    chosen = lines.Chosen("b", False, False, True, Wanted(), "jsonl", {})
 
     code = rows._concluded("b", ended, counts, 3, chosen)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from commands.measuring.replay import log_line
-from reflection.sampling.loop import Sampling, result
-from reflection.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
-from reflection.sampling.prompts import hash_prompt
-from reflection.sampling.result import Bars
-from reflection.sampling.rules import Stopping
+from mull.sampling.loop import Sampling, result
+from mull.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
+from mull.sampling.prompts import hash_prompt
+from mull.sampling.result import Bars
+from mull.sampling.rules import Stopping
 from tests.unit.runs import failed, finished, put_in
 from tests.unit.sheets import fact, told
 
@@ -171,8 +171,8 @@ def test_a_line_of_a_log_says_how_it_was_asked() -> None:
 
 def test_a_map_is_read_as_strictly_as_a_request() -> None:
     """A request with a map goes through JSON unchanged."""
-    from reflection.request import parse_request
-    from reflection.sampling.request import SelfConsistencyRequest
+    from mull.request import parse_request
+    from mull.sampling.request import SelfConsistencyRequest
 
     request = SelfConsistencyRequest(question="How much?", calibration=made())
 

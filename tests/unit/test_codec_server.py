@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 
 from commands.codec import BODY_BYTES, CodecServer, codec
-from connection import EXPANDED_BYTES, ZLIB
+from mull.connection import EXPANDED_BYTES, ZLIB
 from tests.unit.test_encryption import PLAIN, RUN, codec_of, of_activity
 
 TOKEN, WEB_UI = "a-token-of-24-characters", "http://localhost:8233"

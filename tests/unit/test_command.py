@@ -17,13 +17,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import starter
 from commands import command, follow, pages, start, updates
-from reflection.batch.request import BatchPage
-from reflection.critique import guardrails
-from reflection.critique.criteria import PRESETS
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import Limits, MultiPathRequest
-from reflection.request import Request, Review
-from reflection.sampling.request import SelfConsistencyRequest
+from mull.batch.request import BatchPage
+from mull.critique import guardrails
+from mull.critique.criteria import PRESETS
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import Limits, MultiPathRequest
+from mull.request import Request, Review
+from mull.sampling.request import SelfConsistencyRequest
 from worker import main as worker_main
 
 REQUESTS: dict[str, type[Request]] = {

@@ -108,7 +108,7 @@ MUTATORS = frozenset(
     | {"setdefault", "sort", "update"}
 )
 # Filled when a worker starts, by the decorator of guardrails.
-GUARDRAILS = "reflection/critique/guardrails.py"
+GUARDRAILS = "mull/critique/guardrails.py"
 KNOWN = {f"{GUARDRAILS}: _GUARDRAILS", f"{GUARDRAILS}: _BY_DEFAULT"}
 
 
@@ -138,7 +138,7 @@ def test_no_module_holds_what_runs_write_to() -> None:
     root = Path(__file__).parents[2]
     found = {
         f"{path.relative_to(root)}: {name}"
-        for room in ("workflows", "reflection")
+        for room in ("workflows", "mull")
         for path in (root / room).rglob("*.py")
         for name in written(ast.parse(path.read_text()))
     }

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.details import details
-from reflection.sheet import Sheet
+from mull.details import details
+from mull.sheet import Sheet
 from tests.unit.runs import sampled
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
 

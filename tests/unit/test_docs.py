@@ -12,16 +12,16 @@ from typing import get_args
 
 import pytest
 
-from reflection.agents import result as tried
-from reflection.agents import training_result as trained
-from reflection.agents.request import Strategy
-from reflection.batch.result import BatchStopReason
-from reflection.critique import result as critique
-from reflection.critique.criteria import PRESETS
-from reflection.critique.guardrails import default_guardrails
-from reflection.multipath import result as multipath
-from reflection.sampling import rules
-from reflection.turn import result as turned
+from mull.agents import result as tried
+from mull.agents import training_result as trained
+from mull.agents.request import Strategy
+from mull.batch.result import BatchStopReason
+from mull.critique import result as critique
+from mull.critique.criteria import PRESETS
+from mull.critique.guardrails import default_guardrails
+from mull.multipath import result as multipath
+from mull.sampling import rules
+from mull.turn import result as turned
 
 DOCS = Path(__file__).parents[2] / "docs"
 DRAFTED = get_args(critique.StopReason)
@@ -75,7 +75,7 @@ def test_every_name_is_documented(
 
 
 TESTS = Path(__file__).parents[1]
-PLACE = re.compile(r"`((?:reflection|activities|workflows)\.[\w.]+)`")
+PLACE = re.compile(r"`((?:mull|activities|workflows)\.[\w.]+)`")
 NAMED_TEST = re.compile(r"`(test_\w+)`")
 
 

@@ -34,8 +34,8 @@ from commands.doctor import (
     exit_code,
     print_checks,
 )
-from reflection.run import Spending
-from telemetry import SEARCH_ATTRIBUTES
+from mull.run import Spending
+from mull.telemetry import SEARCH_ATTRIBUTES
 from tests.unit.test_calibrated import made as calibration_map
 
 SECRET = "sk-secret-7f3a"

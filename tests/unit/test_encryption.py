@@ -27,22 +27,17 @@ from temporalio.exceptions import ApplicationError
 from activities.doctor import encryption_check
 from commands import follow, loops
 from commands.command import Exit
-from connection import (
-    BOUND_TO,
+from mull.connection import (
     COMPRESSED_OVER,
     DATA_CONVERTER,
-    ENCRYPTED,
-    KEY_ID,
-    REFUSED,
     ConfigurationError,
-    UnreadableError,
     _EncodedFailureConverter,
     chosen_codec,
     expanded,
-    secrets,
 )
-from encryption import EncryptionCodec, codec_from
-from reflection.sampling.request import SelfConsistencyRequest
+from mull.encryption import EncryptionCodec, codec_from
+from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, REFUSED, UnreadableError, secrets
+from mull.sampling.request import SelfConsistencyRequest
 
 SECRET = base64.b64encode(b"s" * 32).decode()
 SHORT = base64.b64encode(b"s" * 31).decode()
@@ -437,7 +432,7 @@ def deepest(calls: int, *, permanent: bool) -> None:
 
 def test_without_cryptography_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent unencrypted because a package lacks."""
-    monkeypatch.delitem(sys.modules, "encryption")
+    monkeypatch.delitem(sys.modules, "mull.encryption")
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", keys("a"))
 

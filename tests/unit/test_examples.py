@@ -6,16 +6,16 @@ from pathlib import Path
 from activities.tools.functions import tools_in
 from bench import simulated_logs
 from commands.measuring.maps import LEAST_ISOTONIC
-from commands.measuring.plans import read_lines
 from commands.measuring.replay import read_recording
-from reflection.critique.criteria import complexity
-from reflection.critique.loop import should_reflect
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.request import parse_request
-from reflection.sampling.prompts import build_prompt
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.rules import Stopping
-from reflection.turn.approval import ToolRule, approve
+from commands.plans import read_lines
+from mull.critique.criteria import complexity
+from mull.critique.loop import should_reflect
+from mull.critique.request import ReflectOnResultRequest
+from mull.request import parse_request
+from mull.sampling.prompts import build_prompt
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.rules import Stopping
+from mull.turn.approval import ToolRule, approve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -5,11 +5,11 @@ from typing import Any, get_args
 
 import pytest
 
-from reflection.sampling.loop import Sampling
-from reflection.sampling.replay import Replay, recorded
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Decision, Response
-from reflection.sampling.rules import Rule, Stopping
+from mull.sampling.loop import Sampling
+from mull.sampling.replay import Replay, recorded
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import Decision, Response
+from mull.sampling.rules import Rule, Stopping
 
 STREAMS = 60
 

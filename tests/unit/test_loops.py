@@ -16,18 +16,18 @@ from temporalio.exceptions import ApplicationError
 from commands import follow, terminal
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
-from reflection.critique.evaluation import Confidence
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.drafts import PlainDraft, PlainResult
-from reflection.multipath.loop import Run
-from reflection.multipath.request import MultiPathRequest
-from reflection.run import Usage
-from reflection.sampling.loop import progress as asking
-from reflection.sampling.loop import result as voted
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Bars
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.session import SessionRequest
+from mull.critique.evaluation import Confidence
+from mull.critique.request import ReflectOnResultRequest
+from mull.drafts import PlainDraft, PlainResult
+from mull.multipath.loop import Run
+from mull.multipath.request import MultiPathRequest
+from mull.run import Usage
+from mull.sampling.loop import progress as asking
+from mull.sampling.loop import result as voted
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import Bars
+from mull.turn.request import ToolTurnRequest
+from mull.turn.session import SessionRequest
 from tests.unit.critique.reflected import capped, judged, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import failed, finished, sampled

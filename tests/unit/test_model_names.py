@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from activities.language_model.port import may_name
-from reflection.agents.request import ReflexionRequest
-from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import RetroformerTrainingRequest
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
-from reflection.request import explain, parse_request
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.turn.request import ToolTurnRequest
+from mull.agents.request import ReflexionRequest
+from mull.agents.retroformer import RetroformerRequest
+from mull.agents.training import RetroformerTrainingRequest
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import MultiPathRequest
+from mull.request import explain, parse_request
+from mull.sampling.request import SelfConsistencyRequest
+from mull.turn.request import ToolTurnRequest
 
 ADDRESS = "oobabooga/http://127.0.0.1:8080/admin"
 SAID = "an address (://) can't be part of a model's name: it is set where the worker runs"

@@ -14,8 +14,8 @@ from markupsafe import escape
 
 import commands.page
 from commands.page import RunFacts, page_html
-from reflection.sheet import Sheet, Text
-from reflection.text import neutral
+from mull.sheet import Sheet, Text
+from mull.text import neutral
 from tests.unit.runs import START
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS
 

@@ -9,17 +9,17 @@ import pytest
 from pydantic import BaseModel
 
 from commands.loops import LOOPS
-from connection import DATA_CONVERTER
-from reflection.agents.request import ReflexionRequest
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
-from reflection.request import Request, Result
-from reflection.run import Spending, Usage
-from reflection.sampling.loop import progress, result
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import SelfConsistencyResult
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.session import SessionMessage
+from mull.agents.request import ReflexionRequest
+from mull.connection import DATA_CONVERTER
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import MultiPathRequest
+from mull.request import Request, Result
+from mull.run import Spending, Usage
+from mull.sampling.loop import progress, result
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import SelfConsistencyResult
+from mull.turn.request import ToolTurnRequest
+from mull.turn.session import SessionMessage
 from tests.unit.runs import failed, finished, put_in
 
 DEFAULTS = Path(__file__).parent / "golden" / "defaults.json"

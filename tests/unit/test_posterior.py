@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from reflection.sampling.posterior import (
+from mull.sampling.posterior import (
     flip_probability,
     lead_probability,
     reach_probability,

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from reflection.sampling.probability import CalibrationMap, Knot, probability
-from reflection.sampling.prompts import hash_prompt
+from mull.sampling.probability import CalibrationMap, Knot, probability
+from mull.sampling.prompts import hash_prompt
 
 KNOTS = [Knot(0.5, 0.2), Knot(0.75, 0.4), Knot(0.875, 0.9)]
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from reflection.sampling.replay import Recorded, Replay, Runs, compare_rules, interval, recorded
-from reflection.sampling.result import Tally
-from reflection.sampling.rules import Stopping, StoppingRule, Waves
+from mull.sampling.replay import Recorded, Replay, Runs, compare_rules, interval, recorded
+from mull.sampling.result import Tally
+from mull.sampling.rules import Stopping, StoppingRule, Waves
 from tests.unit.states import random_settings
 
 

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from reflection.text import revealed
+from mull.text import revealed
 
 HIDDEN: list[tuple[str, str]] = [
     ("alice\u2060", "alice\\u2060"),

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
+from mull.sampling.rules import RULES, Rule, Stopping, StoppingRule
 from tests.unit.states import Counts, partitions
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.request import explain, fitted
-from reflection.run import Budget, Spending, call_tokens, room, total, usage
-from reflection.sampling import loop
-from reflection.sampling.loop import Sampling
-from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
-from reflection.sampling.result import Response
-from reflection.text import cut_encoded
+from mull.request import explain, fitted
+from mull.run import Budget, Spending, call_tokens, room, total, usage
+from mull.sampling import loop
+from mull.sampling.loop import Sampling
+from mull.sampling.request import WAVE_BYTES, SelfConsistencyRequest
+from mull.sampling.result import Response
+from mull.text import cut_encoded
 
 
 @pytest.mark.parametrize(

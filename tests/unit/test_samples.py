@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.sampling.prompts import (
+from mull.sampling.prompts import (
     CHAIN_OF_THOUGHT,
     build_meaning_prompt,
     build_prompt,
@@ -15,7 +15,7 @@ from reflection.sampling.prompts import (
     parse_reply,
     sample_schema,
 )
-from reflection.sampling.request import AnswerKind
+from mull.sampling.request import AnswerKind
 
 HOW_TO_REPLY = (
     'Reply with one JSON object: first "reasoning", your reasoning as a string, then "answer", '

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from reflection.sampling.rules import Stopping, StoppingRule
+from mull.sampling.rules import Stopping, StoppingRule
 from tests.unit.states import partitions
 
 Mode = Literal["off", "confidence_only", "entropy_only", "combined"]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from reflection.sampling.result import Tally, classify_consensus, classify_entropy
-from reflection.sampling.rules import Stopping, StoppingRule
+from mull.sampling.result import Tally, classify_consensus, classify_entropy
+from mull.sampling.rules import Stopping, StoppingRule
 
 
 class Row(NamedTuple):

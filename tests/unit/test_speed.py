@@ -6,35 +6,37 @@ import inspect
 import json
 import pkgutil
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from time import process_time
 from typing import get_args
 
 import pytest
 
-import reflection
+import mull
 from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
 from activities.environments import code
 from activities.environments import documents as questions_of
-from reflection import details, replies, request, sheet, text
-from reflection.agents import loop as acting
-from reflection.agents import prompts as agent_prompts
-from reflection.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
-from reflection.agents.request import ReflexionRequest
-from reflection.critique.criteria import PRESETS, complexity
-from reflection.critique.evaluation import Feedback, parse_judgement
-from reflection.critique.forms import bad_python, defect, forms_asked, read, unclosed
-from reflection.critique.guardrails import Checked, addresses, check, known_guardrails
-from reflection.critique.prompts import (
+from mull import details, replies, request, sheet, text
+from mull.agents import loop as acting
+from mull.agents import prompts as agent_prompts
+from mull.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
+from mull.agents.request import ReflexionRequest
+from mull.critique.criteria import PRESETS, complexity
+from mull.critique.evaluation import Feedback, parse_judgement
+from mull.critique.forms import bad_python, defect, forms_asked, read, unclosed
+from mull.critique.guardrails import Checked, addresses, check, known_guardrails
+from mull.critique.prompts import (
     build_draft_prompt,
     build_judge_prompt,
     build_revision_prompt,
 )
-from reflection.multipath import (
+from mull.multipath import (
     cases,
     extraction,
     markup,
@@ -44,14 +46,14 @@ from reflection.multipath import (
     routing,
     verdict,
 )
-from reflection.multipath.result import Source
-from reflection.multipath.state import Critique, Passage
-from reflection.multipath.suite import Case, Failure, Suite, TestFile
-from reflection.sampling import answers
-from reflection.sampling import prompts as questions
-from reflection.sampling.replay import recorded
-from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
-from reflection.turn import conversation, tools
+from mull.multipath.result import Source
+from mull.multipath.state import Critique, Passage
+from mull.multipath.suite import Case, Failure, Suite, TestFile
+from mull.sampling import answers
+from mull.sampling import prompts as questions
+from mull.sampling.replay import recorded
+from mull.sampling.request import AnswerKind, SelfConsistencyRequest
+from mull.turn import conversation, tools
 
 SIZES = (12_500, 25_000, 50_000, 100_000)
 GENERAL = PRESETS["general"]
@@ -320,7 +322,11 @@ def test_every_function_that_takes_text_is_timed() -> None:
     timed |= {"blocks", "split", "check_report"}
     timed |= {"written"}
 
-    for found in pkgutil.walk_packages(reflection.__path__, "reflection."):
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    core = project["tool"]["importlinter"]["contracts"][0]["source_modules"]
+    for found in pkgutil.walk_packages(mull.__path__, "mull."):
+        if not found.name.startswith(tuple(core)):
+            continue
         module = importlib.import_module(found.name)
         for name, member in inspect.getmembers(module, inspect.isfunction):
             taken_by = inspect.signature(member).parameters.values()

@@ -6,7 +6,7 @@ from timeit import repeat
 
 import pytest
 
-from reflection.sampling.result import (
+from mull.sampling.result import (
     NOTHING,
     ConvergenceAnalysis,
     Tally,
@@ -17,7 +17,7 @@ from reflection.sampling.result import (
     rate,
     stability,
 )
-from reflection.sampling.rules import entropy, normalized
+from mull.sampling.rules import entropy, normalized
 
 
 def tally_of(answers: str) -> Tally:

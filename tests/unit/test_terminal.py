@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from commands.terminal import print_answer, print_review, print_sheet, print_steps, print_waiting
-from reflection.sheet import Sheet, Step, Text, Waiting
+from mull.sheet import Sheet, Step, Text, Waiting
 from tests.unit.runs import START
 from tests.unit.sheets import ASKED, SHEETS, console, written
 

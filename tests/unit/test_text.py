@@ -1,6 +1,6 @@
 import pytest
 
-from reflection.text import lasting_words, terminal_safe, width
+from mull.text import lasting_words, terminal_safe, width
 
 SHOWN = [
     ("129", 24, "129"),

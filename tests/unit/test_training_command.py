@@ -9,8 +9,8 @@ import typer
 import starter
 from commands import follow, start
 from commands.retroformer import retroformer, train
-from reflection.agents.retroformer import RetroformerRequest
-from reflection.agents.training import Planned, RetroformerTrainingRequest, Training
+from mull.agents.retroformer import RetroformerRequest
+from mull.agents.training import Planned, RetroformerTrainingRequest, Training
 
 CHOICE = ("retroformer", "--env", "mine", "--task", "t1", "--reward-model", "r/reward_model")
 TRAINING = ("train", "--env", "mine", "--reflector", "hosted_vllm/base", "--base-model", "base")

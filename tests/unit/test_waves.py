@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reflection.run import Ruling
-from reflection.sampling.result import Tally
-from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule, StopReason, Waves
+from mull.run import Ruling
+from mull.sampling.result import Tally
+from mull.sampling.rules import RULES, Rule, Stopping, StoppingRule, StopReason, Waves
 from tests.unit.states import Counts, next_states, random_settings, states
 
 ENTROPIC: tuple[Rule, ...] = ("combined", "entropy_only")

@@ -14,7 +14,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 
 import service
-from connection import UnreadableError
+from mull.keys import UnreadableError
 from service import is_news, is_worth_reading, silence_ordinary
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def printed(code: str, env: dict[str, str] | None = None) -> str:
 
 def test_nothing_but_its_adapter_imports_litellm() -> None:
     """LiteLLM costs seconds and much memory: only a worker that serves models pays them."""
-    ours = "starter, connection, telemetry, worker, workflows.self_consistency, commands.start"
+    ours = "starter, mull.connection, mull.telemetry, worker, workflows.self_consistency, commands.start"
     code = f"import sys, {ours}; print({{'litellm', 'xllamacpp', 'openai'}} & set(sys.modules))"
 
     assert printed(code) == "set()\n"
@@ -69,7 +69,7 @@ def test_a_worker_without_models_imports_little(queue: str) -> None:
 def test_telemetry_goes_nowhere_by_default() -> None:
     """Without an endpoint or a file no span is recorded, and no metric."""
     code = (
-        "import telemetry; from opentelemetry import trace\n"
+        "from mull import telemetry; from opentelemetry import trace\n"
         "telemetry.set_up(None)\n"
         "print(trace.get_tracer('t').start_span('s').is_recording(), telemetry.measure())"
     )

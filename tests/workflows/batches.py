@@ -10,9 +10,9 @@ from temporalio.client import Client, WorkflowHandle
 
 import worker
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply, PermanentModelError
-from connection import TASK_QUEUE
-from reflection.batch.result import BatchResult
-from reflection.run import Spending
+from mull.batch.result import BatchResult
+from mull.connection import TASK_QUEUE
+from mull.run import Spending
 from tests.conftest import ONE_BY_ONE
 from tests.patience import PATIENCE
 from tests.scripted import judgement, reply

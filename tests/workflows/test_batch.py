@@ -13,8 +13,8 @@ from temporalio.client import (
 )
 from temporalio.exceptions import CancelledError
 
-from reflection.batch.result import BatchProgress, BatchResult
-from reflection.critique.result import ReflectOnResultResult
+from mull.batch.result import BatchProgress, BatchResult
+from mull.critique.result import ReflectOnResultResult
 from tests.patience import PATIENCE
 from tests.workflows.batches import (
     DraftReader,

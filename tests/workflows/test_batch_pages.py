@@ -22,15 +22,15 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError
 
 import worker
-from commands.batch import Chosen, Given
+from commands import plans
 from commands.follow import Wanted
-from commands.measuring import plans
+from commands.lines import Chosen, Given
 from commands.measuring.findings import Order, _read
 from commands.pages import opened, send_page
-from connection import TASK_QUEUE
-from reflection.batch.request import BatchPage, Item
-from reflection.batch.result import BatchProgress, BatchResult
-from telemetry import ServerActivities
+from mull.batch.request import BatchPage, Item
+from mull.batch.result import BatchProgress, BatchResult
+from mull.connection import TASK_QUEUE
+from mull.telemetry import ServerActivities
 from tests.chaos.runs import persistent
 from tests.conftest import until_sent
 from tests.patience import PATIENCE

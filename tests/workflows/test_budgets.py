@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from reflection.run import Spending
+from mull.run import Spending
 from tests.conftest import QUERY, begin, reflect, served
 from tests.scripted import (
     JUDGING,

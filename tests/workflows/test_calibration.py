@@ -13,10 +13,10 @@ from temporalio.worker import Replayer
 import worker
 from commands import follow
 from commands.command import Exit
-from connection import DATA_CONVERTER
-from reflection.sampling.probability import CalibrationMap
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Bars, SelfConsistencyResult
+from mull.connection import DATA_CONVERTER
+from mull.sampling.probability import CalibrationMap
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import Bars, SelfConsistencyResult
 from tests.conftest import SANDBOX, begin, served
 from tests.scripted import ScriptedModel
 from tests.unit.test_calibrated import made

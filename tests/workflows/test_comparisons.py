@@ -11,7 +11,7 @@ from temporalio.client import (
 from temporalio.exceptions import CancelledError
 
 from activities.language_model.port import TransientModelError
-from reflection.sampling.result import SelfConsistencyResult
+from mull.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served, until_asked
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel

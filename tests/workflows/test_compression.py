@@ -23,7 +23,7 @@ from temporalio.converter import (
 )
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
-from connection import COMPRESSED_OVER, DATA_CONVERTER, EXPANDED_BYTES, ZLIB
+from mull.connection import COMPRESSED_OVER, DATA_CONVERTER, EXPANDED_BYTES, ZLIB
 from tests.conftest import STRICT, payloads_of
 from tests.patience import PATIENCE
 

@@ -13,7 +13,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.text import CUT_NOTE, encoded_size
+from mull.text import CUT_NOTE, encoded_size
 from tests.conftest import QUERY, begin, failure, reflect
 from tests.scripted import (
     ScriptedAgent,
@@ -310,7 +310,7 @@ async def test_a_draft_does_not_pass_where_a_guardrail_could_not_run(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of the worker's own script fails the evaluation; no judge is asked, and it is named."""
-    from reflection.critique import guardrails
+    from mull.critique import guardrails
 
     def mine(_: guardrails.Checked) -> None:
         raise NotImplementedError

@@ -36,10 +36,11 @@ from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Output, Program, Result
 from commands import doctor
 from commands.doctor import starts_check
-from connection import BOUND_TO, ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
-from reflection.multipath.request import Limits
-from reflection.sampling.result import SelfConsistencyResult
-from reflection.turn.approval import ToolRule
+from mull.connection import ConfigurationError, connect
+from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, UnreadableError
+from mull.multipath.request import Limits
+from mull.sampling.result import SelfConsistencyResult
+from mull.turn.approval import ToolRule
 from tests import callers
 from tests.conftest import STRICT, begin, failure, payloads_of, reflect, served
 from tests.patience import PATIENCE

@@ -15,9 +15,9 @@ from activities.language_model.layers import PacedModel
 from activities.sandbox import port as sandbox
 from commands.follow import Wanted, follow
 from commands.loops import Handle, Loop, loop_of
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
-from reflection.sampling.request import SelfConsistencyRequest
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import MultiPathRequest
+from mull.sampling.request import SelfConsistencyRequest
 from tests.conftest import QUERY, begin
 from tests.scripted import (
     ScriptedRetriever,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from reflection.request import Framing
+from mull.request import Framing
 from tests.conftest import ask, reflect
 from tests.scripted import ScriptedCritic, ScriptedModel, reply
 

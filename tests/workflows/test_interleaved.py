@@ -15,7 +15,7 @@ import worker
 from activities.environments.port import Named
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from activities.sandbox.port import TASK_QUEUE as CODE
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.conftest import QUERY
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedCritic, ScriptedModel

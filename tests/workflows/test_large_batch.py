@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowFailureError
 import worker
 from activities.language_model.layers import PacedModel
 from bench.batch import InstantModel
-from connection import TASK_QUEUE, connect
+from mull.connection import TASK_QUEUE, connect
 from tests.conftest import begin
 from tests.patience import PATIENCE
 

@@ -3,7 +3,6 @@
 from pydantic import ValidationError
 from temporalio.workflow import _Definition
 
-import telemetry
 import worker
 from activities.agents import AgentActivities
 from activities.checks import check_draft, prepare_reflection, read_examples
@@ -19,7 +18,8 @@ from activities.sandbox.port import SandboxActivities
 from activities.tools.activity import ToolActivities, check_arguments
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
-from telemetry import ServerActivities
+from mull import telemetry
+from mull.telemetry import ServerActivities
 
 ACTIVITIES = {
     SamplingActivities: ["compare_meaning", "sample_answer"],

@@ -14,7 +14,7 @@ from temporalio.client import (
 )
 from temporalio.exceptions import CancelledError
 
-from reflection.sampling.result import SelfConsistencyResult
+from mull.sampling.result import SelfConsistencyResult
 from tests.conftest import QUERY, begin, served, until_asked, until_sent
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel

@@ -10,10 +10,10 @@ from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.testing import WorkflowEnvironment
 
-import telemetry
 from activities.language_model.port import TransientModelError
-from connection import DATA_CONVERTER
-from reflection.sampling.result import SelfConsistencyResult
+from mull import telemetry
+from mull.connection import DATA_CONVERTER
+from mull.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served
 from tests.scripted import Said, ScriptedModel
 

@@ -10,7 +10,7 @@ from temporalio.common import Priority
 
 import worker
 from activities.language_model.port import ModelCall, ModelReply
-from connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE
 from tests.conftest import QUERY, STRICT, begin, served
 from tests.scripted import ScriptedCritic, ScriptedModel, reply
 from tests.workflows.turn.running import ScriptedTurns

@@ -14,11 +14,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
-import connection
 import spans as rebuilding
 from activities.language_model.port import TransientModelError
 from commands import traces
-from connection import connect
+from mull import connection
+from mull.connection import connect
 from tests.conftest import begin, begin_reflecting, failure, served, until_asked
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows.test_spans import (

@@ -15,8 +15,8 @@ from temporalio.client import (
 )
 
 from activities.language_model.port import LanguageModel
-from reflection.critique.result import ReflectOnResultResult
-from reflection.multipath.result import MultiPathResult
+from mull.critique.result import ReflectOnResultResult
+from mull.multipath.result import MultiPathResult
 from tests.conftest import QUERY, ask, begin, reflect, served
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel, code, reflection

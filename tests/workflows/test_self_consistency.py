@@ -10,7 +10,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.run import Spending
+from mull.run import Spending
 from tests.conftest import ask, begin, failure, served
 from tests.scripted import Said, ScriptedModel
 

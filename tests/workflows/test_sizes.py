@@ -19,16 +19,16 @@ from activities.sandbox import port as sandbox
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from connection import expanded
-from reflection.batch.loop import Batch
-from reflection.batch.request import ID_BYTES, BatchRequest
-from reflection.multipath.state import Passage
-from reflection.run import Spending
-from reflection.text import CUT_NOTE
-from reflection.turn.request import RULES_BYTES
-from reflection.turn.result import ToolTurnResult
-from reflection.turn.session import SESSION_CONTINUES
-from reflection.turn.tools import RESULT_BYTES
+from mull.batch.loop import Batch
+from mull.batch.request import ID_BYTES, BatchRequest
+from mull.connection import expanded
+from mull.multipath.state import Passage
+from mull.run import Spending
+from mull.text import CUT_NOTE
+from mull.turn.request import RULES_BYTES
+from mull.turn.result import ToolTurnResult
+from mull.turn.session import SESSION_CONTINUES
+from mull.turn.tools import RESULT_BYTES
 from tests.conftest import begin, payloads_of
 from tests.scripted import (
     ScriptedAgent,

@@ -9,11 +9,11 @@ from temporalio.client import Client
 import worker
 from activities.language_model.layers import ObservedModel, PacedModel
 from commands.loops import loop_of
-from reflection.agents.request import ReflexionRequest
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.turn.request import ToolTurnRequest
+from mull.agents.request import ReflexionRequest
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import MultiPathRequest
+from mull.sampling.request import SelfConsistencyRequest
+from mull.turn.request import ToolTurnRequest
 from tests.conftest import begin
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from workflows.calls import call_times

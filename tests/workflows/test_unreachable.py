@@ -15,10 +15,10 @@ from activities.language_model.layers import PacedModel
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from commands.follow import Wanted, follow
 from commands.loops import loop_of
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.turn.request import ToolTurnRequest
+from mull.critique.request import ReflectOnResultRequest
+from mull.multipath.request import MultiPathRequest
+from mull.sampling.request import SelfConsistencyRequest
+from mull.turn.request import ToolTurnRequest
 from tests.conftest import begin
 from tests.patience import PATIENCE
 

@@ -20,8 +20,8 @@ from temporalio.service import RPCError
 import worker
 from activities.doctor import DEPLOYMENT
 from activities.language_model.port import ModelCall, ModelReply
-from connection import connect
-from reflection.run import Spending
+from mull.connection import connect
+from mull.run import Spending
 from service import say_version
 from tests.conftest import begin
 from tests.patience import PATIENCE

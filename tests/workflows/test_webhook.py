@@ -24,7 +24,7 @@ from activities.language_model.port import PermanentModelError
 from activities.webhook import Notice
 from adapters import webhook_of
 from commands.command import run_page
-from connection import TASK_QUEUE, ConfigurationError
+from mull.connection import TASK_QUEUE, ConfigurationError
 from tests.conftest import ONE_BY_ONE, STRICT, begin, failure
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel

@@ -3,7 +3,7 @@ import pytest
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.port import Sandbox
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 
 
 @pytest.fixture(scope="session")

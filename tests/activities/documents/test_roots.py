@@ -11,7 +11,7 @@ import pytest
 
 from activities.documents.retrieval import RetrievalError, TransientRetrievalError
 from activities.documents.roots import Roots, UnreadableError, read_bytes, walk
-from reflection.text import terminal_safe
+from mull.text import terminal_safe
 from tests.activities.documents.documents import Documents
 
 

@@ -10,7 +10,7 @@ from activities.environments import code, tasks
 from activities.environments.code import CodeEnvironment, code_tasks
 from activities.environments.port import TaskRef
 from activities.sandbox.port import Program, Result, Sandbox
-from reflection.agents.memory import Action, Observation, is_done
+from mull.agents.memory import Action, Observation, is_done
 from tests.activities.code_tests.problems import PROBLEMS, Problem
 from tests.activities.environments.episodes import Episode
 from tests.scripted import ScriptedSandbox, finished

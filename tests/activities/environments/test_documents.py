@@ -11,7 +11,7 @@ from activities.environments import documents
 from activities.environments.documents import DocumentEnvironment, document_tasks
 from activities.environments.port import Maker, TaskRef
 from activities.tools.port import Library
-from reflection.agents.memory import Action, Observation, is_done
+from mull.agents.memory import Action, Observation, is_done
 from tests.activities.environments.episodes import Episode
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -8,7 +8,7 @@ import pytest
 from activities.environments.code import code_tasks, header
 from activities.environments.port import TaskRef, Verdict
 from activities.sandbox.port import Program, Result, Sandbox
-from reflection.multipath.cases import runs_apart
+from mull.multipath.cases import runs_apart
 from tests.activities.code_tests.problems import PROBLEMS, Problem, broken
 from tests.activities.environments.episodes import Episode
 from tests.activities.environments.test_code import own

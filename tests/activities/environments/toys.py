@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
-from reflection.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.memory import PlannerExample, ReflectorExample
 
 
 class Toy:

@@ -15,7 +15,7 @@ from activities.tools.activity import ToolActivities
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of
 from activities.tools.port import CallTask, ListTask, ToolOutcome
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.activities.documents.documents import Documents, pdf
 from tests.patience import Stopwatch
 

@@ -14,8 +14,8 @@ from activities.tools.activity import ToolActivities, check_arguments
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import CallTask, ListTask, ToolOutcome
-from reflection.turn.approval import ToolRule
-from reflection.turn.tools import Tool
+from mull.turn.approval import ToolRule
+from mull.turn.tools import Tool
 from tests.activities.test_checks import slowest_turn
 from tests.patience import Stopwatch
 

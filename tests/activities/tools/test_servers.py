@@ -24,10 +24,10 @@ from activities.tools.functions import functions_of
 from activities.tools.port import CallTask, Listing, ListTask, ToolError, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
-from reflection.request import explain
-from reflection.text import encoded_size
-from reflection.turn.approval import ToolRule
-from reflection.turn.tools import RESULT_BYTES, Tool
+from mull.request import explain
+from mull.text import encoded_size
+from mull.turn.approval import ToolRule
+from mull.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
 from tests.activities.tools.scripted_server import FORGED, LONG
 from tests.patience import PATIENCE, Stopwatch, patiently

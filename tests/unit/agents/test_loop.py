@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from commands.loops import REFLEXION
-from reflection.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
-from reflection.agents.memory import Observation, Reflection
-from reflection.agents.request import ReflexionRequest
-from reflection.agents.result import VerifiedBy
-from reflection.agents.sheet import sheet
-from reflection.request import RESULT_BYTES
-from reflection.request import told as told_of
-from reflection.text import encoded_size
+from mull.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
+from mull.agents.memory import Observation, Reflection
+from mull.agents.request import ReflexionRequest
+from mull.agents.result import VerifiedBy
+from mull.agents.sheet import sheet
+from mull.request import RESULT_BYTES
+from mull.request import told as told_of
+from mull.text import encoded_size
 from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
 
 AGAIN = ["reflect", "episode"]

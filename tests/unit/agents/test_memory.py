@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from reflection.agents.memory import (
+from mull.agents.memory import (
     SHARED_BYTES,
     Action,
     EpisodicMemory,
@@ -29,7 +29,7 @@ from reflection.agents.memory import (
     Trajectory,
     is_done,
 )
-from reflection.agents.request import ReflexionRequest
+from mull.agents.request import ReflexionRequest
 
 Operation = tuple[str, Any]
 MEMORIES = (ShortTermMemory, RetroformerMemory)

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from reflection.agents.loop import Reflexion
-from reflection.agents.memory import (
+from mull.agents.loop import Reflexion
+from mull.agents.memory import (
     ANSWER,
     Action,
     Observation,
@@ -17,9 +17,9 @@ from reflection.agents.memory import (
     Reward,
     Trajectory,
 )
-from reflection.agents.prompts import TRAJECTORY_BYTES, quoted_observation, written
-from reflection.agents.request import ReflexionRequest
-from reflection.text import encoded_size
+from mull.agents.prompts import TRAJECTORY_BYTES, quoted_observation, written
+from mull.agents.request import ReflexionRequest
+from mull.text import encoded_size
 from tests.unit.agents.tried import ACTIONS, EXAMPLE, INSTRUCTIONS, LESSON, agent, steps, try_once
 
 FIRST_PROMPT = """\

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.agents.memory import TrainItem
-from reflection.agents.rating import (
+from mull.agents.memory import TrainItem
+from mull.agents.rating import (
     Judgment,
     Pairing,
     Preference,

@@ -7,12 +7,12 @@ from pydantic import ValidationError
 
 from commands.page import page_html
 from commands.terminal import print_sheet
-from reflection.agents.retroformer import RolloutResult
-from reflection.agents.training import Planned, RetroformerTrainingRequest, Training
-from reflection.agents.training_result import BufferCounts, LogPoint, Measured, StageResult
-from reflection.agents.training_sheet import sheet
-from reflection.run import usage
-from reflection.sheet import Sheet
+from mull.agents.retroformer import RolloutResult
+from mull.agents.training import Planned, RetroformerTrainingRequest, Training
+from mull.agents.training_result import BufferCounts, LogPoint, Measured, StageResult
+from mull.agents.training_sheet import sheet
+from mull.run import usage
+from mull.sheet import Sheet
 from tests.unit.runs import START
 from tests.unit.sheets import HOSTILE, console, fact, table, written
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from reflection.agents.loop import Reflexion
-from reflection.agents.memory import (
+from mull.agents.loop import Reflexion
+from mull.agents.memory import (
     Action,
     Observation,
     PlannerExample,
     ReflectorExample,
     Trajectory,
 )
-from reflection.agents.request import ReflexionRequest
-from reflection.agents.result import Decision, Episode
+from mull.agents.request import ReflexionRequest
+from mull.agents.result import Decision, Episode
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 INSTRUCTIONS = "Count up, then answer."

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
-from reflection.critique.loop import Reflection
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import Draft
-from reflection.run import Part
+from mull.critique.evaluation import Cap, Evaluation, Feedback, Judgement
+from mull.critique.loop import Reflection
+from mull.critique.request import ReflectOnResultRequest
+from mull.critique.result import Draft
+from mull.run import Part
 from tests.unit.runs import START, spending
 
 WRITER, JUDGE = "openai/gpt-test", "openai/gpt-judge"

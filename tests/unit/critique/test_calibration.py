@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.critique.calibration import (
+from mull.critique.calibration import (
     Calibration,
-    Estimate,
     Example,
     Scored,
     Verdicts,
@@ -19,6 +18,7 @@ from reflection.critique.calibration import (
     repeatability,
     verdicts,
 )
+from mull.critique.estimates import Estimate
 
 NO, YES = False, True
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.critique.criteria import complexity
+from mull.critique.criteria import complexity
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from reflection.critique.criteria import CriteriaPreset
-from reflection.critique.request import ReflectOnResultRequest
+from mull.critique.criteria import CriteriaPreset
+from mull.critique.request import ReflectOnResultRequest
 
 # By preset: its criteria, each once for each unit of its weight.
 CRITERIA: dict[CriteriaPreset, str] = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reflection.critique.criteria import PRESETS
-from reflection.critique.evaluation import Feedback, Judgement, evaluate, parse_judgement
-from reflection.critique.forms import forms_asked
-from reflection.critique.guardrails import (
+from mull.critique.criteria import PRESETS
+from mull.critique.evaluation import Feedback, Judgement, evaluate, parse_judgement
+from mull.critique.forms import forms_asked
+from mull.critique.guardrails import (
     DEFAULT,
     Checked,
     Report,
@@ -20,7 +20,7 @@ from reflection.critique.guardrails import (
     default_guardrails,
     known_guardrails,
 )
-from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
+from mull.critique.prompts import build_judge_prompt, build_revision_prompt
 from tests.unit.test_speed import EVERY, PIECES
 
 QUERY = "Explain how coral reefs form and why they bleach."

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from reflection.critique.criteria import PRESETS, Criterion, overall
-from reflection.critique.evaluation import (
+from mull.critique.criteria import PRESETS, Criterion, overall
+from mull.critique.evaluation import (
     Cap,
     Feedback,
     Judgement,
@@ -15,7 +15,7 @@ from reflection.critique.evaluation import (
     judge_schema,
     parse_judgement,
 )
-from reflection.critique.prompts import build_judge_prompt
+from mull.critique.prompts import build_judge_prompt
 
 TWO = (Criterion(name="clarity", meaning="It is clear."), Criterion(name="truth", meaning="True."))
 ADVICE = Feedback(advice="say why")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from reflection.critique.criteria import complexity
-from reflection.critique.evaluation import Feedback
-from reflection.critique.loop import decide, should_reflect, warnings
-from reflection.critique.prompts import build_draft_prompt, build_revision_prompt
-from reflection.critique.request import ReflectOnResultRequest
+from mull.critique.criteria import complexity
+from mull.critique.evaluation import Feedback
+from mull.critique.loop import decide, should_reflect, warnings
+from mull.critique.prompts import build_draft_prompt, build_revision_prompt
+from mull.critique.request import ReflectOnResultRequest
 
 
 @pytest.mark.parametrize(

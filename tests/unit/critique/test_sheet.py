@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from reflection.critique import loop
-from reflection.critique.evaluation import Cap, Evaluation
-from reflection.critique.loop import Reflection
-from reflection.critique.result import StopReason
-from reflection.critique.sheet import judged_words, sheet
-from reflection.run import usage
-from reflection.sheet import Sheet, Waiting
+from mull.critique import loop
+from mull.critique.evaluation import Cap, Evaluation
+from mull.critique.loop import Reflection
+from mull.critique.result import StopReason
+from mull.critique.sheet import judged_words, sheet
+from mull.run import usage
+from mull.sheet import Sheet, Waiting
 from tests.unit.critique.reflected import capped, panel, reflected, write
 from tests.unit.runs import START, spending
 from tests.unit.sheets import column, fact, table

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.critique.calibration import Estimate
-from reflection.critique.statistics import (
+from mull.critique.estimates import Estimate
+from mull.critique.statistics import (
     Statistic,
     auc,
     calibration_error,

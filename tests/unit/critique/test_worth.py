@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.critique.calibration import Estimate
-from reflection.critique.worth import (
+from mull.critique.estimates import Estimate
+from mull.critique.worth import (
     REFLECT,
     SINGLE,
     Comparison,

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner, Result
 
-from reflection.batch.result import BatchResult, BatchRun, RunStatus
+from mull.batch.result import BatchResult, BatchRun, RunStatus
 
 
 def run(*arguments: str) -> Result:

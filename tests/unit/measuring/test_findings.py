@@ -9,13 +9,14 @@ from commands.measuring.calibrate import JudgePlan, estimate_words
 from commands.measuring.compare import MethodPlan, Question
 from commands.measuring.findings import Findings, Read
 from commands.page import page_html
-from reflection.critique.calibration import Estimate, Example
-from reflection.critique.evaluation import Cap, Evaluation
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import Draft, ReflectOnResultResult
-from reflection.request import Record
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sheet import Sheet
+from mull.critique.calibration import Example
+from mull.critique.estimates import Estimate
+from mull.critique.evaluation import Cap, Evaluation
+from mull.critique.request import ReflectOnResultRequest
+from mull.critique.result import Draft, ReflectOnResultResult
+from mull.request import Record
+from mull.sampling.request import SelfConsistencyRequest
+from mull.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
 
 COMPARED = MethodPlan(

@@ -8,8 +8,8 @@ import pytest
 
 from commands.measuring.calibrate import read_example
 from commands.measuring.compare import read_question
-from commands.measuring.plans import batch_of, pages_of, read_lines
-from reflection.batch.request import BatchPage, Item
+from commands.plans import batch_of, pages_of, read_lines
+from mull.batch.request import BatchPage, Item
 from tests.unit.measuring.commands import run, written
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -14,10 +14,10 @@ import pytest
 from bench.simulated_logs import FAMILIES, log_lines
 from commands.measuring.maps import ended_runs, fit_knots, fit_map, least_probability
 from commands.measuring.replay import read_recording
-from reflection.sampling.probability import CalibrationMap, Measured, Setup, Target
-from reflection.sampling.prompts import hash_prompt
-from reflection.sampling.replay import recorded
-from reflection.sampling.rules import Stopping
+from mull.sampling.probability import CalibrationMap, Measured, Setup, Target
+from mull.sampling.prompts import hash_prompt
+from mull.sampling.replay import recorded
+from mull.sampling.rules import Stopping
 from tests.unit.measuring.commands import run, written
 
 THRIFTY = Stopping(preset="thrifty")

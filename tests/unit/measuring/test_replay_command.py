@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from reflection.sampling.rules import Rule
+from mull.sampling.rules import Rule
 from tests.unit.measuring.commands import run, written
 
 UNANIMOUS = '{"id": 1, "gold": "4", "answers": ["4", "4", "4", "4", "4", "4", "4", "4", "4", "4"]}'

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from commands.measuring.plans import price_of
-from reflection.critique.criteria import PRESETS
-from reflection.critique.prompts import build_judge_prompt
+from commands.plans import price_of
+from mull.critique.criteria import PRESETS
+from mull.critique.prompts import build_judge_prompt
 from tests.unit.measuring.commands import run, written
 
 ROOT = Path(__file__).parents[3]

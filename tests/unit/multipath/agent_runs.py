@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from reflection.multipath.loop import Run
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Draft, Progress, Routing, Step
-from reflection.multipath.state import Critique, Mode, Passage
-from reflection.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
+from mull.multipath.loop import Run
+from mull.multipath.request import MultiPathRequest
+from mull.multipath.result import Draft, Progress, Routing, Step
+from mull.multipath.state import Critique, Mode, Passage
+from mull.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
 from tests.unit.runs import START, spending
 
 WRITER = "openai/gpt-test"

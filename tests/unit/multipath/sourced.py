@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from reflection.multipath.result import Source
-from reflection.multipath.state import Critique, Passage
+from mull.multipath.result import Source
+from mull.multipath.state import Critique, Passage
 
 
 def source(number: int, text: str, name: str = "", page: int | None = None) -> Source:

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from reflection.multipath.loop import Run
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import still_open
-from reflection.multipath.sheet import CUT, sheet
-from reflection.multipath.state import Mode
-from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
-from reflection.sheet import Sheet, Waiting
+from mull.multipath.loop import Run
+from mull.multipath.request import MultiPathRequest
+from mull.multipath.result import still_open
+from mull.multipath.sheet import CUT, sheet
+from mull.multipath.state import Mode
+from mull.multipath.suite import Failure, Suite, TestFile, module_hint
+from mull.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
     UNCLEAR,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.multipath.cases import calls, entry_in, entry_of, parse_tests, steps
-from reflection.multipath.extraction import examples
-from reflection.multipath.suite import Case
+from mull.multipath.cases import calls, entry_in, entry_of, parse_tests, steps
+from mull.multipath.extraction import examples
+from mull.multipath.suite import Case
 
 THREE = [("f(0)", "0"), ("f(2)", "4"), ("f(-1)", "-2")]
 CASES = tuple(Case(call=call, expected=expected) for call, expected in THREE)

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from reflection.multipath import report as reports
-from reflection.multipath.markup import cited, uncited, visible
-from reflection.multipath.report import assemble, check_report, with_checks
-from reflection.multipath.result import Source
+from mull.multipath import report as reports
+from mull.multipath.markup import cited, uncited, visible
+from mull.multipath.report import assemble, check_report, with_checks
+from mull.multipath.result import Source
 from tests.unit.multipath.sourced import SOURCES
 
 

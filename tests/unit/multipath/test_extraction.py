@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.multipath.extraction import examples, extract_code
+from mull.multipath.extraction import examples, extract_code
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return x + 1, x + 2, x + 3\n"

@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from reflection.multipath.prompts import (
+from mull.multipath.prompts import (
     build_refinement_prompt,
     build_reflection_prompt,
     build_report_prompt,
     listed,
 )
-from reflection.multipath.reflections import parse_reflection
-from reflection.multipath.report import assemble, with_checks
-from reflection.multipath.state import Critique
+from mull.multipath.reflections import parse_reflection
+from mull.multipath.report import assemble, with_checks
+from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import source
 
 QUERY = "How old is the dam?"

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from reflection.multipath import loop
-from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Draft, best_of, is_open
-from reflection.multipath.state import Critique, Mode
-from reflection.multipath.suite import Suite
-from reflection.request import Review
-from reflection.text import encoded_size
+from mull.multipath import loop
+from mull.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
+from mull.multipath.request import MultiPathRequest
+from mull.multipath.result import Draft, best_of, is_open
+from mull.multipath.state import Critique, Mode
+from mull.multipath.suite import Suite
+from mull.request import Review
+from mull.text import encoded_size
 from tests.unit.multipath.agent_runs import (
     CASES,
     PASSAGES,

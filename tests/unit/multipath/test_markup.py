@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.multipath.markup import (
+from mull.multipath.markup import (
     cited,
     sentences,
     uncited,

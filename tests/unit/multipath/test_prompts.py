@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from reflection.multipath.prompts import (
+from mull.multipath.prompts import (
     build_code_prompt,
     build_refinement_prompt,
     build_reflection_prompt,
@@ -12,9 +12,9 @@ from reflection.multipath.prompts import (
     build_report_prompt,
     build_tests_prompt,
 )
-from reflection.multipath.reflections import reflection_schema
-from reflection.multipath.state import Critique
-from reflection.multipath.suite import Case, Failure, Suite, TestFile
+from mull.multipath.reflections import reflection_schema
+from mull.multipath.state import Critique
+from mull.multipath.suite import Case, Failure, Suite, TestFile
 from tests.unit.multipath.sourced import DAM, LAKE, REPORT, SOURCES, source
 
 CASES = Suite(origin="prompt", kind="cases", cases=(Case(call="f(2)", expected="4"),), entry="f")

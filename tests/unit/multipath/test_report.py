@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from reflection.multipath import report as reports
-from reflection.multipath.markup import visible
-from reflection.multipath.report import (
+from mull.multipath import report as reports
+from mull.multipath.markup import visible
+from mull.multipath.report import (
     EMPTY,
     NO_SOURCE,
     UNCITED,
@@ -14,8 +14,8 @@ from reflection.multipath.report import (
     check_report,
     with_checks,
 )
-from reflection.multipath.result import Source
-from reflection.multipath.state import Critique
+from mull.multipath.result import Source
+from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import DAM, SOURCES, source
 
 

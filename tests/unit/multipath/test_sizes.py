@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reflection.multipath import loop
-from reflection.multipath.loop import Run
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Draft, Routing
-from reflection.multipath.state import Critique, Mode, Passage
-from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
-from reflection.multipath.verdict import bounded, brief
-from reflection.request import fitted
-from reflection.text import CUT_NOTE, cut_encoded
+from mull.multipath import loop
+from mull.multipath.loop import Run
+from mull.multipath.request import MultiPathRequest
+from mull.multipath.result import Draft, Routing
+from mull.multipath.state import Critique, Mode, Passage
+from mull.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
+from mull.multipath.verdict import bounded, brief
+from mull.request import fitted
+from mull.text import CUT_NOTE, cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000

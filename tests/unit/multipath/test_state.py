@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.multipath.state import Critique, Node, Passage, State, transition
-from reflection.multipath.suite import Failure
+from mull.multipath.state import Critique, Node, Passage, State, transition
+from mull.multipath.suite import Failure
 
 WRONG = Failure(message="f(2) is 3, not 4", test="f(2)")
 ISSUE = Critique(aspect="clarity", advice="say which year")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from reflection.multipath.cases import read_literal
-from reflection.multipath.request import Limits
-from reflection.multipath.result import Draft
-from reflection.multipath.suite import Case, Failure, Suite, SuiteOrigin, TestOutcome, TestReport
-from reflection.multipath.verdict import (
+from mull.multipath.cases import read_literal
+from mull.multipath.request import Limits
+from mull.multipath.result import Draft
+from mull.multipath.suite import Case, Failure, Suite, SuiteOrigin, TestOutcome, TestReport
+from mull.multipath.verdict import (
     SILENT,
     Answer,
     ProgramEnd,

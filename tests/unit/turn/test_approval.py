@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.request import parse_request
-from reflection.turn.approval import Permission, ToolRule, approve
+from mull.request import parse_request
+from mull.turn.approval import Permission, ToolRule, approve
 
 Made = tuple[str, dict[str, str], str]
 

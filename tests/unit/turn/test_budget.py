@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from reflection.turn.budget import Resource, TurnBudget, TurnLimits
+from mull.turn.budget import Resource, TurnBudget, TurnLimits
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.turn.budget import thinking
+from mull.turn.budget import thinking
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from reflection.request import RESULT_BYTES
-from reflection.run import Spending
-from reflection.turn.approval import Permission, Question, ToolRule
-from reflection.turn.conversation import MUST_ANSWER, StepReply, chat
-from reflection.turn.loop import Turn
-from reflection.turn.sheet import FORCED, sheet
-from reflection.turn.tools import CallStatus, Tool
+from mull.request import RESULT_BYTES
+from mull.run import Spending
+from mull.turn.approval import Permission, Question, ToolRule
+from mull.turn.conversation import MUST_ANSWER, StepReply, chat
+from mull.turn.loop import Turn
+from mull.turn.sheet import FORCED, sheet
+from mull.turn.tools import CallStatus, Tool
 from tests.unit.turn.test_budget import after
 from tests.unit.turn.turns import TOOLS, Driven, calls, says, word
 

@@ -4,16 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from reflection.turn.budget import Level, TurnBudget, TurnLimits
-from reflection.turn.midturn import (
+from mull.turn.budget import Level, TurnBudget, TurnLimits
+from mull.turn.midturn import (
     STUBS,
     ReflectionResult,
     build_reflection_prompt,
     reflection_gate,
     should_reflect,
 )
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.tools import ToolCall
+from mull.turn.request import ToolTurnRequest
+from mull.turn.tools import ToolCall
 from tests.unit.turn.test_budget import START, after, budget
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.request import explain, parse_request
-from reflection.turn.request import ToolTurnRequest
+from mull.request import explain, parse_request
+from mull.turn.request import ToolTurnRequest
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from reflection.request import parse_request
-from reflection.run import Spending, Usage
-from reflection.turn.loop import EARLIER_TOKENS
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.result import ToolTurnResult
-from reflection.turn.session import (
+from mull.request import parse_request
+from mull.run import Spending, Usage
+from mull.turn.loop import EARLIER_TOKENS
+from mull.turn.request import ToolTurnRequest
+from mull.turn.result import ToolTurnResult
+from mull.turn.session import (
     Session,
     SessionAnswer,
     SessionMessage,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 from pydantic_core import from_json, to_json
 
-from reflection.text import encoded_size
-from reflection.turn.approval import canonical
-from reflection.turn.tools import (
+from mull.text import encoded_size
+from mull.turn.approval import canonical
+from mull.turn.tools import (
     CallStatus,
     Tool,
     ToolCall,

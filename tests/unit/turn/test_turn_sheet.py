@@ -9,9 +9,9 @@ from rich.console import Console
 from commands.loops import TURN, Seen
 from commands.page import page_html
 from commands.terminal import print_review, print_sheet, print_waiting
-from reflection.details import details
-from reflection.sheet import Sheet
-from reflection.turn.sheet import sheet
+from mull.details import details
+from mull.sheet import Sheet
+from mull.turn.sheet import sheet
 from tests.unit.turn.test_budget import after
 from tests.unit.turn.turns import Driven, calls, says
 

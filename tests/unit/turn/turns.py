@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from reflection.turn.approval import Permission, ToolRule
-from reflection.turn.budget import thinking
-from reflection.turn.conversation import StepReply
-from reflection.turn.loop import Turn
-from reflection.turn.request import ToolTurnRequest
-from reflection.turn.tools import AskedCall, CallStatus, Tool
+from mull.turn.approval import Permission, ToolRule
+from mull.turn.budget import thinking
+from mull.turn.conversation import StepReply
+from mull.turn.loop import Turn
+from mull.turn.request import ToolTurnRequest
+from mull.turn.tools import AskedCall, CallStatus, Tool
 from tests.unit.turn.test_budget import START
 
 TOOLS = (

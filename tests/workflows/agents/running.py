@@ -18,15 +18,15 @@ from activities.environments.port import (
 )
 from activities.language_model.port import ModelCall, ModelError, ModelReply
 from activities.tools.activity import ToolActivities
-from reflection.agents.memory import (
+from mull.agents.memory import (
     Action,
     Observation,
     PlannerExample,
     ReflectorExample,
     Trajectory,
 )
-from reflection.agents.result import ReflexionResult
-from reflection.run import Spending
+from mull.agents.result import ReflexionResult
+from mull.run import Spending
 from tests.conftest import STRICT, begin
 from tests.patience import PATIENCE
 

@@ -23,8 +23,8 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from reflection.agents.rating import RatedPair, count
-from reflection.agents.training_result import LogPoint, StageResult
+from mull.agents.rating import RatedPair, count
+from mull.agents.training_result import LogPoint, StageResult
 
 Scored = Sequence[float | None] | ApplicationError
 

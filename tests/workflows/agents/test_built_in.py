@@ -17,8 +17,8 @@ from activities.environments.port import Named
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.tools.activity import ToolActivities
-from reflection.agents.result import ReflexionResult
-from reflection.multipath.request import Limits
+from mull.agents.result import ReflexionResult
+from mull.multipath.request import Limits
 from tests.activities.code_tests.problems import PROBLEMS
 from tests.conftest import STRICT
 from tests.patience import PATIENCE

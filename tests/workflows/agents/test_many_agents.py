@@ -9,9 +9,10 @@ from temporalio.client import Client
 
 from activities.language_model.port import ModelCall
 from activities.memory import memory_id
-from connection import ENCRYPTED, connect
-from reflection.agents.memory import SharedMemory
-from reflection.agents.result import ReflexionResult
+from mull.agents.memory import SharedMemory
+from mull.agents.result import ReflexionResult
+from mull.connection import connect
+from mull.keys import ENCRYPTED
 from tests.conftest import payloads_of
 from tests.workflows.agents.running import (
     Counting,

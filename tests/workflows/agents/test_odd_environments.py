@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from activities.environments import activity
 from activities.environments.port import Evaluation, StepResult
-from reflection.agents.result import ReflexionResult
+from mull.agents.result import ReflexionResult
 from tests.conftest import payloads_of
 from tests.patience import PATIENCE
 from tests.workflows.agents.running import Counting, ScriptedAgent, run, served, start

@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.environments.activity import ActionTask, Executor, LiveEnvironments
 from activities.environments.port import Evaluation, Named, StepResult, TaskRef
 from activities.language_model.port import ModelError, PermanentModelError
-from reflection.agents.result import ReflexionResult
+from mull.agents.result import ReflexionResult
 from tests.conftest import payloads_of
 from tests.patience import PATIENCE
 from tests.workflows.agents.running import (

@@ -7,9 +7,9 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.environments.port import Evaluation
-from reflection.agents.memory import Action, Observation, RetroformerTrajectory, Reward
-from reflection.agents.result import ReflexionResult
-from reflection.agents.retroformer import RolloutResult
+from mull.agents.memory import Action, Observation, RetroformerTrajectory, Reward
+from mull.agents.result import ReflexionResult
+from mull.agents.retroformer import RolloutResult
 from tests.conftest import begin
 from tests.workflows.agents.running import Counting, Handle, ScriptedAgent, calls_of, served
 from tests.workflows.agents.scripted_training import Scored, ScriptedTraining, trains

@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 
 from activities.memory import memory_id
-from reflection.agents.memory import Reflection, SharedMemory
-from reflection.agents.request import MemoryRequest
+from mull.agents.memory import Reflection, SharedMemory
+from mull.agents.request import MemoryRequest
 from tests.workflows.agents.running import ScriptedAgent, run, served
 
 FAILS = ["[answer] 5", "[answer] 4"]

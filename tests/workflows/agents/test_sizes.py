@@ -14,20 +14,20 @@ from temporalio.client import Client
 
 from activities.environments.activity import FEEDBACK_BYTES, OBSERVATION_BYTES, TASK_BYTES
 from activities.environments.port import Evaluation, StepResult
-from reflection.agents.loop import ACTION_BYTES, EPISODE_BYTES, REFLECTION_BYTES, Reflexion
-from reflection.agents.memory import Reflection, SharedMemory
-from reflection.agents.request import (
+from mull.agents.loop import ACTION_BYTES, EPISODE_BYTES, REFLECTION_BYTES, Reflexion
+from mull.agents.memory import Reflection, SharedMemory
+from mull.agents.request import (
     EXAMPLES_BYTES,
     MOST_EPISODES,
     MOST_STEPS,
     MemoryRequest,
     ReflexionRequest,
 )
-from reflection.agents.result import ReflexionResult
-from reflection.agents.sheet import sheet
-from reflection.details import details
-from reflection.request import MOST_MEMBERS, parse_request
-from reflection.text import encoded_size
+from mull.agents.result import ReflexionResult
+from mull.agents.sheet import sheet
+from mull.details import details
+from mull.request import MOST_MEMBERS, parse_request
+from mull.text import encoded_size
 from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
 

@@ -20,7 +20,7 @@ from temporalio.runtime import (
 import spans as rebuilding
 from activities.environments.port import Evaluation, StepResult
 from commands.embedded import Place
-from connection import DATA_CONVERTER
+from mull.connection import DATA_CONVERTER
 from tests.conftest import begin
 from tests.patience import PATIENCE
 from tests.workflows.agents import test_training as trainings

@@ -12,9 +12,9 @@ from activities.language_model.port import Abilities, ModelCall, PermanentModelE
 from commands import follow
 from commands.command import Exit
 from commands.follow import Wanted
-from reflection.agents.training import RetroformerTrainingRequest
-from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
-from reflection.agents.training_sheet import sheet
+from mull.agents.training import RetroformerTrainingRequest
+from mull.agents.training_result import Progress, RetroformerTrainingResult, StageStep
+from mull.agents.training_sheet import sheet
 from tests.conftest import begin
 from tests.patience import PATIENCE
 from tests.workflows.agents.running import Handle, ScriptedAgent, served

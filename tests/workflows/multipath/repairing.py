@@ -13,8 +13,8 @@ from temporalio.client import Client
 import worker
 from activities.language_model.port import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
-from reflection.multipath.result import MultiPathResult
-from reflection.multipath.suite import Failure, TestFile
+from mull.multipath.result import MultiPathResult
+from mull.multipath.suite import Failure, TestFile
 from tests.activities.code_tests.problems import BREAKINGS, Problem
 from tests.scripted import ScriptedAgent, code, routed, written_tests
 

@@ -15,9 +15,9 @@ from activities.code_tests.activity import TestTask
 from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
-from reflection.multipath.result import MultiPathResult
-from reflection.multipath.state import Passage
-from reflection.multipath.suite import Failure, TestOutcome, TestReport
+from mull.multipath.result import MultiPathResult
+from mull.multipath.state import Passage
+from mull.multipath.suite import Failure, TestOutcome, TestReport
 from tests.conftest import STRICT, begin
 from tests.patience import PATIENCE
 from tests.scripted import (

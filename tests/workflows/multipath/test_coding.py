@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from reflection.multipath.result import Draft
-from reflection.multipath.suite import Case
+from mull.multipath.result import Draft
+from mull.multipath.suite import Case
 from tests.workflows.multipath.running import (
     BAD,
     CASES,

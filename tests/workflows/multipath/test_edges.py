@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
-from reflection.multipath.result import Decision
-from telemetry import NODE_KINDS
+from mull.multipath.result import Decision
+from mull.telemetry import NODE_KINDS
 from tests.scripted import ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,

@@ -5,7 +5,7 @@ from temporalio.client import Client
 
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.request import Limits
+from mull.multipath.request import Limits
 from tests.activities.code_tests.problems import PROBLEMS, Problem
 from tests.conftest import STRICT
 from tests.workflows.multipath.repairing import solve_all

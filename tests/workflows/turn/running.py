@@ -15,11 +15,11 @@ from activities.language_model.port import Abilities, ModelCall, ModelError, Mod
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from reflection.run import Spending
-from reflection.turn import midturn
-from reflection.turn.approval import ToolRule
-from reflection.turn.result import ToolTurnResult
-from reflection.turn.tools import AskedCall
+from mull.run import Spending
+from mull.turn import midturn
+from mull.turn.approval import ToolRule
+from mull.turn.result import ToolTurnResult
+from mull.turn.tools import AskedCall
 from tests.conftest import STRICT, begin
 from tests.patience import PATIENCE
 

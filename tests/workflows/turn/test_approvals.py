@@ -30,11 +30,11 @@ from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
 from activities.tools.port import TASK_QUEUE, CallTask, ListTask, ToolOutcome
-from connection import TASK_QUEUE as MULL
-from connection import connect
-from reflection.multipath.suite import Suite
-from reflection.turn.approval import ToolRule
-from reflection.turn.tools import Tool
+from mull.connection import TASK_QUEUE as MULL
+from mull.connection import connect
+from mull.multipath.suite import Suite
+from mull.turn.approval import ToolRule
+from mull.turn.tools import Tool
 from tests import callers
 from tests.conftest import begin
 from tests.patience import PATIENCE

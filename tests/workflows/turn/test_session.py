@@ -28,8 +28,8 @@ from commands.command import Exit
 from commands.follow import Wanted
 from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
-from connection import TASK_QUEUE
-from reflection.turn.session import SessionMessage, SessionRequest
+from mull.connection import TASK_QUEUE
+from mull.turn.session import SessionMessage, SessionRequest
 from tests.conftest import ONE_BY_ONE
 from tests.patience import PATIENCE
 from tests.workflows.turn.running import SUMMARY, Handle, Noted, ScriptedTurns

@@ -29,9 +29,9 @@ from activities.language_model.port import ModelCall, TransientModelError
 from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.embedded import Place
 from commands.loops import LiveAnswer
-from connection import STREAM_POLL, connect
-from reflection.replies import words_so_far
-from reflection.turn.conversation import StreamedText
+from mull.connection import STREAM_POLL, connect
+from mull.replies import words_so_far
+from mull.turn.conversation import StreamedText
 from tests.patience import PATIENCE
 from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, keyed, served, start
 

@@ -13,10 +13,10 @@ from temporalio.worker import Replayer
 
 from activities.language_model.port import ModelCall, PermanentModelError, SampleError
 from activities.tools.servers import LIST_SECONDS
-from connection import DATA_CONVERTER
-from reflection.run import Spending
-from reflection.turn.approval import ToolRule
-from reflection.turn.budget import TurnLimits
+from mull.connection import DATA_CONVERTER
+from mull.run import Spending
+from mull.turn.approval import ToolRule
+from mull.turn.budget import TurnLimits
 from tests.conftest import SANDBOX, failure, until_sent
 from tests.patience import Stopwatch
 from tests.workflows.turn.running import (

@@ -13,9 +13,9 @@ from activities.language_model.port import Endpoint
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from reflection.text import well_formed
-from reflection.turn.result import ToolTurnResult
-from reflection.turn.tools import RESULT_BYTES
+from mull.text import well_formed
+from mull.turn.result import ToolTurnResult
+from mull.turn.tools import RESULT_BYTES
 from tests.activities.conftest import adapter, build
 from tests.activities.scripted_calls import KEY, NAME, Build
 from tests.activities.test_turn_calls import calling

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 import worker
 from activities.language_model.port import ModelCall
-from reflection.turn.approval import ToolRule
+from mull.turn.approval import ToolRule
 from tests.activities.tools.test_servers import over_stdio
 from tests.workflows.turn.running import ANSWER, Noted, ScriptedTurns, ended, run, start
 

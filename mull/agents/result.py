@@ -1,0 +1,153 @@
+"""The decisions, the progress and the result of a Reflexion run."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from mull.agents.memory import Action, AnyTrajectory, Reflection
+from mull.agents.request import Strategy
+from mull.request import Record, Result
+from mull.run import Usage
+
+StopReason = Literal[
+    "solved",
+    "episode_limit",
+    "budget",
+    "deadline",
+    "repeated_action",
+    "repeated_reflection",
+    "plateau",
+    "generation_failed",
+    "evaluation_failed",
+    "environment_failed",
+    "finished_by_person",
+]
+NOT_APART = "no hidden test ran apart from the code"
+VerifiedBy = Literal["cases", "script"]
+Status = Literal["solved", "exhausted", "no_answer"]
+EpisodeEnd = Literal["answered", "done", "step_limit", "repeated_action", "too_long", "cut_short"]
+
+
+class Episode(Record):
+    """One episode: what was done, how it ended, and what it is worth.
+
+    `number` counts from 1. `episode_return` is the sum of the rewards of its steps and of its end;
+    that and `correct` are None for an episode that was not evaluated. `metrics` are those of the
+    environment, `reflections` how many its planner read, `reflection` what was made of its failure.
+    `scores` are Retroformer's: those of the reflections that it chose from, None for no number.
+    `verified_by` is `script` where tests ran beside the code, which could forge what they say.
+    """
+
+    number: int
+    trajectory: AnyTrajectory
+    answer: str | None
+    ended: EpisodeEnd
+    steps: int
+    episode_return: float | None = None
+    correct: bool | None = None
+    feedback: str = ""
+    metrics: dict[str, float] = Field(default_factory=dict)
+    verified_by: VerifiedBy | None = None
+    reflections: int = 0
+    reflection: str | None = None
+    scores: tuple[float | None, ...] = ()
+
+    @property
+    def stuck_in(self) -> str | None:
+        """The action that the episode repeated until it was ended for that."""
+        acted = [item for item in self.trajectory.items if isinstance(item, Action)]
+        return acted[-1].content.strip() if self.ended == "repeated_action" else None
+
+
+class Decision(Record):
+    """What comes after an episode, and what it was based on.
+
+    `best` is the number of the best episode so far.
+    """
+
+    episode: int
+    next: Literal["reflect", "episode"] | None
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    episode_return: float | None = None
+    correct: bool | None = None
+    best: int | None = None
+    reflections: int = 0
+    author: str | None = None
+    at: datetime | None = None
+
+
+class Standing(Record):
+    """What the progress and the result of a run share.
+
+    `reflections` is the semantic memory, the oldest first. `best` is the number of the episode that
+    solved the task, or else has the highest return, the earlier of equals. `judged` is True where
+    only a model says what is right.
+    """
+
+    environment: str
+    task: str
+    task_text: str
+    strategy: Strategy
+    episode_limit: int
+    model: str | None
+    episodes: tuple[Episode, ...]
+    reflections: tuple[Reflection, ...]
+    best: int | None
+    judged: bool
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def best_episode(self) -> Episode | None:
+        """The episode whose answer is the result."""
+        return None if self.best is None else self.episodes[self.best - 1]
+
+
+class Progress(Standing):
+    """Where a run stands; `trajectory` is that of the episode under way."""
+
+    step: str
+    in_flight: int
+    trajectory: AnyTrajectory
+    stop_reason: StopReason | None = None
+    review_until: datetime | None = None
+
+
+class ReflexionResult(Standing, Result):
+    """The answer of the best episode, why the run ended, and all that it did.
+
+    `status` is `no_answer` if the best episode gave none. `hidden_passed` is what the hidden test
+    said of the answer, None where there is none, or where it could not be run. `verified_by` is
+    `script` where it ran beside the code, which could forge that, and else `cases`.
+    """
+
+    answer: str | None
+    status: Status
+    best_return: float | None
+    stop_reason: StopReason
+    stop_explanation: str
+    decisions: tuple[Decision, ...]
+    hidden_passed: bool | None = None
+    verified_by: VerifiedBy | None = None
+
+    @property
+    def episode_count(self) -> int:
+        """How many episodes were made."""
+        return len(self.episodes)
+
+    @property
+    def solved_after(self) -> int | None:
+        """The number of the episode that solved the task; None if none did."""
+        return self.best if self.status == "solved" else None
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it; empty for a task that is solved."""
+        if self.status != "solved":
+            return f"not solved: {self.stop_explanation}"
+        if self.hidden_passed is False:
+            return "its own tests pass, and the hidden test fails"
+        return "only a model judged that it is solved" if self.judged else ""

@@ -1,0 +1,212 @@
+"""How far a training came, and its result: what was rated, trained and measured."""
+
+from datetime import datetime
+from math import sqrt
+from typing import Literal
+
+from pydantic import Field, FiniteFloat
+
+from mull.request import MOST_LISTED, MOST_MEMBERS, Record, Result
+from mull.run import Usage, above
+
+Method = Literal["ppo", "rloo", "kto", "dpo"]
+Stage = Literal["reward_model", "reflector"]
+Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
+MOST_POINTS = 100
+StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
+
+
+class LogPoint(Record):
+    """What the trainer logged at a step, from 1: numbers by the names that TRL gives them."""
+
+    step: int
+    values: dict[str, FiniteFloat] = Field(max_length=MOST_MEMBERS)
+
+
+class BufferCounts(Record):
+    """What a replay buffer holds.
+
+    `good` reflections have a gain above 0. Of the pairs, `equal` have equal gains, `identical`
+    the same text twice, and `preferences` are left for pairwise training. Those `held_out` are of
+    other tasks, and counted nowhere else.
+    """
+
+    pairs: int = 0
+    good: int = 0
+    equal: int = 0
+    identical: int = 0
+    preferences: int = 0
+    held_out: int = 0
+
+
+class StageResult(Record):
+    """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
+
+    `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
+    began anew instead. `settings` are those that the model was trained with, also where the request
+    named none, `base_sha256` and `data_sha256` the hashes of the base's weights and of the replay
+    buffer. A reward model preferred the better reflection of `right` of the `tested` pairs held
+    out. `log` is the trainer's own, thinned evenly to at most 100 points.
+    """
+
+    folder: str
+    steps: int
+    examples: int
+    seconds: float
+    device: str
+    settings: dict[str, FiniteFloat] = Field(default_factory=dict, max_length=MOST_MEMBERS)
+    base_sha256: str = ""
+    data_sha256: str = ""
+    log: tuple[LogPoint, ...] = Field((), max_length=MOST_LISTED)
+    resumed_at: tuple[int, ...] = Field((), max_length=MOST_LISTED)
+    anew: int = 0
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+    tested: int = 0
+    right: int = 0
+
+    @property
+    def no_better_than_chance(self) -> bool:
+        """Whether a reward model is right no more often than one half and its standard error."""
+        return self.tested > 0 and self.right / self.tested <= 0.5 + 0.5 / sqrt(self.tested)
+
+
+class StageStep(Record):
+    """How far a stage came, as its worker tells the run: `step` of `of` steps."""
+
+    stage: Stage
+    step: int
+    of: int
+
+
+class Gained(Record):
+    """What the two reflections of a rollout gained, and whether the task was solved with them."""
+
+    task: str
+    rollout: int
+    gains: tuple[float, ...] = Field(max_length=MOST_LISTED)
+    helped: tuple[bool, ...] = Field(max_length=MOST_LISTED)
+
+
+class Measured(Record):
+    """What came of all rollouts with one reflector, untrained or tuned.
+
+    Of the `made` ones `solved` succeeded at once. Of the `reflections` on the others, `good` ones
+    gained something, and with `helped` ones the task was solved.
+    """
+
+    made: int = 0
+    solved: int = 0
+    failed: int = 0
+    reflections: int = 0
+    good: int = 0
+    helped: int = 0
+
+    @property
+    def share_good(self) -> float | None:
+        """The share of good reflections; None where there are none at all."""
+        return self.good / self.reflections if self.reflections else None
+
+    @property
+    def variance(self) -> float:
+        """The variance of the share of good reflections, if they are independent; 0 for none.
+
+        One good and one bad more are supposed, or else a share of 0 or 1 would have no error.
+        """
+        share = (self.good + 1) / (self.reflections + 2)
+        return share * (1 - share) / self.reflections if self.reflections else 0.0
+
+    def gain(self, before: "Measured") -> tuple[float, float]:
+        """By how much the share of good reflections rose, and the standard error of that."""
+        rose = (self.share_good or 0.0) - (before.share_good or 0.0)
+        return rose, sqrt(self.variance + before.variance)
+
+    @property
+    def share_helped(self) -> float | None:
+        """The share of reflections with which the task was solved; None where there are none."""
+        return self.helped / self.reflections if self.reflections else None
+
+    def __add__(self, more: "Measured") -> "Measured":
+        """Add up what came of other rollouts."""
+        return Measured(**{name: count + getattr(more, name) for name, count in self})
+
+
+class Decision(Record):
+    """What comes after a phase, and why."""
+
+    phase: Phase
+    next: Phase | None
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+
+
+class Standing(Record):
+    """What the progress and the result of a training share.
+
+    `before` is measured with the untrained reflector, `after` with the tuned one, None where that
+    was not measured: both on the tasks `held_out`, by their places, where there are any. `others`
+    is then measured with the untrained one on all other tasks, and `control` with one that was
+    trained on shuffled labels. `gained` has the newest 200 pairs.
+    """
+
+    environment: str
+    tasks: int
+    rollouts: int
+    method: Method
+    reflector: str
+    base_model: str
+    before: Measured
+    others: Measured = Measured()
+    held_out: tuple[int, ...] = Field((), max_length=MOST_LISTED)
+    after: Measured | None
+    control: Measured | None = None
+    gained: tuple[Gained, ...]
+    buffer: str | None
+    counts: BufferCounts | None
+    stages: dict[Stage, StageResult]
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The model that reflected, as it is called."""
+        return self.reflector
+
+
+class Progress(Standing):
+    """Where a training stands; `step` of `of` are those of its phase."""
+
+    phase: Phase
+    step: int
+    of: int
+    stop_reason: StopReason | None = None
+    review_until: datetime | None = None
+
+
+class RetroformerTrainingResult(Standing, Result):
+    """What was trained, where it lies, what it is worth, and why the training ended."""
+
+    reward_model: str | None
+    tuned_reflector: str | None
+    stop_reason: StopReason
+    stop_explanation: str
+    decisions: tuple[Decision, ...]
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it; empty for a training that was ended by nothing else."""
+        if self.stop_reason != "trained":
+            return self.stop_explanation
+        after = self.after
+        if after is None or after.solved == after.made > 0:
+            return ""
+        if self.before.share_good is None or after.share_good is None:
+            which = "tuned" if after.share_good is None else "untrained"
+            return f"no reflection of the {which} reflector was rated, so the gain is not known"
+        gain, error = after.gain(self.before)
+        if not above(gain, 0):
+            return "the tuned reflections are no better than those before"
+        said = f"the share of good reflections rose by {gain:.2f}, which may be chance"
+        return "" if above(gain, 2 * error) else f"{said}: two standard errors are {2 * error:.2f}"

@@ -1,0 +1,166 @@
+"""The sheet of a training: what was rated and gained, each stage's curves, and what came of it."""
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+from mull import sheet as parts
+from mull.agents.training import RetroformerTrainingRequest
+from mull.agents.training_result import (
+    Decision,
+    Measured,
+    Progress,
+    RetroformerTrainingResult,
+    StageResult,
+)
+from mull.text import tally_words
+
+Seen = Progress | RetroformerTrainingResult
+
+# Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.
+CURVES = (
+    "loss", "accuracy", "rewards/accuracies", "rewards/margins", "reward", "objective/scores",
+    "objective/kl", "kl",
+)  # fmt: skip
+MOST_CURVES = 3
+
+
+def sheet(
+    seen: Seen,
+    decisions: Sequence[Decision] = (),
+    request: RetroformerTrainingRequest | None = None,
+) -> parts.Sheet:
+    """Build the sheet of a training; while it goes on, its decisions come from a separate query."""
+    del request  # for the signature that every loop's sheet has
+    tuned, doing = None, ""
+    if isinstance(seen, RetroformerTrainingResult):
+        decisions, tuned = seen.decisions, seen.tuned_reflector
+    else:
+        doing = _words(seen.phase) + (f" {seen.step:,} of {seen.of:,}" if seen.of else "")
+    return parts.run_sheet(
+        seen,
+        decisions,
+        subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
+        doing=doing,
+        waits=False,
+        answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
+        facts=_facts(seen),
+        flags=parts.said(getattr(seen, "doubt", "")),
+        charts=tuple(_charts(seen)),
+        tables=[_measured(seen), _stages(seen), _gains(seen)],
+        decisions=parts.decision_table(
+            decisions,
+            "after, decision, because",
+            ((_words(one.phase), _words(str(one.next or one.stop_reason))) for one in decisions),
+        ),
+        steps=tuple(
+            parts.Step(words=f"{_words(one.phase)}: {one.reason}")
+            for one in decisions
+            if not one.stop
+        ),
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _facts(seen: Seen) -> list[parts.Fact]:
+    facts = [parts.Fact("method", seen.method), parts.Fact("trained from", seen.base_model)]
+    if seen.buffer is not None:
+        facts.append(parts.Fact("replay buffer", seen.buffer))
+    if seen.counts is not None:
+        counts = seen.counts
+        left = f"{counts.equal} of equal gain, {counts.identical} of the same text"
+        facts.append(parts.Fact("pairs", f"{counts.preferences} of {counts.pairs}", left))
+    if trained := seen.stages.get("reward_model"):
+        chance = f", {trained.tested / 2:g} by chance"
+        tested = f"right on {trained.right} of {trained.tested} pairs held out{chance}"
+        facts.append(parts.Fact("reward model", trained.folder, tested if trained.tested else ""))
+    if seen.held_out:
+        facts.append(parts.Fact("held out", f"{len(seen.held_out)} of {seen.tasks} tasks"))
+    return facts
+
+
+def _measured(seen: Seen) -> parts.Table:
+    """Compare the untrained reflector with the tuned one, with standard errors."""
+
+    def row(name: str, one: Measured) -> Sequence[parts.Cell]:
+        error = None if one.share_good is None else f"{sqrt(one.variance):.2f}"
+        rollouts = one.made, one.solved, one.failed or None
+        return name, *rollouts, one.reflections, one.share_good, error, one.share_helped
+
+    on = ", held out" if seen.held_out else ""
+    rows = [row("before, other tasks", seen.others)] if seen.others.made else []
+    rows += [row(f"before{on}", seen.before)] if seen.before.made else []
+    rows += [row(f"after{on}", seen.after)] if seen.after is not None else []
+    rows += [row(f"control{on}", seen.control)] if seen.control is not None else []
+    names = "reflector, rollouts|number, solved at once|number|extra, failed|number"
+    shares = "reflections|number, good|share, error|number, solved with|share"
+    return parts.table("Reflections", f"{names}, {shares}", rows)
+
+
+def _stages(seen: Seen) -> parts.Table:
+    rows = [
+        (
+            *(_words(stage), one.examples, one.steps, _rate(one)),
+            *(round(one.seconds), one.device, _lost(one)),
+        )
+        for stage, one in seen.stages.items()
+    ]
+    names = "stage, examples|number, steps|number, learning rate|extra, seconds|number"
+    return parts.table("Stages", f"{names}, on|extra, after a lost worker", rows)
+
+
+def _rate(one: StageResult) -> str:
+    return f"{one.settings['learning_rate']:g}" if "learning_rate" in one.settings else ""
+
+
+def _lost(one: StageResult) -> str:
+    """Say what became of attempts whose worker was lost."""
+    resumed = [f"resumed at step {step}" for step in one.resumed_at]
+    return ", ".join([*resumed, *(["began anew"] if one.anew else [])])
+
+
+def _gains(seen: Seen) -> parts.Table:
+    """List the pairs with what each reflection gained, the better one first."""
+    rows: list[Sequence[parts.Cell]] = [
+        (one.task, one.rollout, *sorted(one.gains, reverse=True)) for one in seen.gained
+    ]
+    names = "task, rollout|number, better|number, worse|number"
+    return parts.table("Gains", names, rows, newest=True)
+
+
+def _charts(seen: Seen) -> Iterator[parts.Chart]:
+    """Draw the trainers' logs; a curve with values beyond 0 and 1 is scaled, and says so."""
+    for stage, one in seen.stages.items():
+        # A trainer's last line has its times alone.
+        log = [point for point in one.log if not point.values.keys().isdisjoint(CURVES)]
+        curves = [
+            _curve(name, [point.values.get(name) for point in log])
+            for name in CURVES
+            if any(name in point.values for point in log)
+        ]
+        if curves:
+            yield parts.Chart(
+                title=f"Training of the {_words(stage)}",
+                axis="step",
+                curves=tuple(curves[:MOST_CURVES]),
+                places=tuple(str(point.step) for point in log),
+                gap="a step that logged something else",
+            )
+
+
+def _curve(name: str, values: Sequence[float | None]) -> parts.Curve:
+    known = [value for value in values if value is not None]
+    low, high = min(known), max(known)
+    name = f"{name}, {low:.3g} to {high:.3g}"
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    else:
+        name += ", scaled"
+    span = high - low or 1.0
+    return parts.Curve(
+        name=name,
+        points=tuple(None if value is None else (value - low) / span for value in values),
+        labels=tuple("none" if value is None else f"{value:.3g}" for value in values),
+    )

@@ -1,0 +1,328 @@
+"""The state of a batch: which run or page begins next, what has ended, and the result."""
+
+from typing import Any
+
+from mull.batch.request import ERROR_BYTES, PAGE_ID, BatchPage, BatchRequest, Planned
+from mull.batch.result import (
+    Allowance,
+    BatchProgress,
+    BatchResult,
+    BatchRun,
+    BatchStopReason,
+    PageEnd,
+    PagesStanding,
+    RunStatus,
+    count_runs,
+)
+from mull.request import Finish
+from mull.run import Budget, Counts, Usage
+from mull.text import cut_encoded
+
+# Pages under way at once: while the last runs of one end, the other still keeps its places busy.
+SIDE_BY_SIDE = 2
+# The last ones are kept: a new history begins with them.
+WARNINGS = 100
+
+
+class BatchState:
+    """What is known of a batch, whether it makes runs or has pages that do.
+
+    `identity` is the id of its workflow, and `counts` are of the runs that have ended.
+    """
+
+    def __init__(self, request: BatchRequest, identity: str) -> None:
+        self.request = request
+        self.identity = identity
+        self.counts = Counts()
+        self.warnings: tuple[str, ...] = ()
+        self.stop_reason: BatchStopReason | None = None
+        self.stop_explanation = ""
+
+    def stop(self, reason: BatchStopReason, explanation: str) -> None:
+        """Begin nothing more. The first reason counts."""
+        if self.stop_reason is None:
+            self.stop_reason, self.stop_explanation = reason, explanation
+
+    def finish(self, by: Finish) -> None:
+        """Begin nothing more, because a person said so."""
+        self.stop("finished_by_person", f"finished by {by.author or 'a person'}")
+
+    def warn(self, warning: str) -> None:
+        """Add a warning that is not there yet."""
+        if warning not in self.warnings:
+            self.warnings = (*self.warnings, warning)[-WARNINGS:]
+
+    def _progress(self, **known: Any) -> BatchProgress:
+        return BatchProgress(
+            done=self.counts.total - self.counts.not_started,
+            stop_reason=self.stop_reason,
+            warnings=self.warnings,
+            pages=self.request.pages,
+            **known,
+            **self.counts.shown,
+        )
+
+    def _result(self, counts: Counts, *runs: BatchRun) -> BatchResult:
+        self.stop("completed", f"all {counts.total:,} runs have ended")
+        return BatchResult(
+            runs=runs,
+            stop_reason=self.stop_reason or "completed",
+            stop_explanation=self.stop_explanation,
+            total=counts.total,
+            completed=counts.completed,
+            not_started=counts.not_started,
+            warnings=self.warnings,
+            **counts.shown,
+        )
+
+
+class Batch(BatchState):
+    """The runs of a batch by their state."""
+
+    def __init__(self, request: BatchRequest, identity: str) -> None:
+        super().__init__(request, identity)
+        self.in_flight: list[Planned] = []
+        self._concurrency = request.concurrency
+        places = {variant.name: place for place, variant in enumerate(request.variants)}
+        self.ended_runs = {
+            Planned(run.item, places[run.variant], run.repeat): run for run in request.carried
+        }
+        self.counts = count_runs(self.ended_runs.values())
+        self.waiting = [planned for planned in request.plan() if planned not in self.ended_runs]
+        self.most = self._concurrency if request.allowed is None else request.allowed
+        # Its batch would not count a page that ends before its turn, with nothing left to run.
+        self._held = request.page is not None and self.most == 0
+        self._spent = request.spent
+        self._budget = Budget(request.budget_tokens, request.budget_usd)
+
+    @property
+    def over(self) -> bool:
+        """True once no more runs will be started."""
+        return self.stop_reason is not None or not (self.waiting or self._held)
+
+    def id_of(self, planned: Planned) -> str:
+        """Name the workflow of a run."""
+        name = self.request.variants[planned.variant].name
+        return f"{self.identity}/{planned.item}-{name}-{planned.repeat}"
+
+    def summary_of(self, planned: Planned) -> str:
+        """Describe a run in a few words, counted from 1."""
+        variant = self.request.variants[planned.variant]
+        again = f", {planned.repeat + 1} of {variant.repeats}" if variant.repeats > 1 else ""
+        return f"item {planned.item + 1} by {variant.name}{again}"
+
+    def next(self) -> Planned | None:
+        """Take the run to start now; None if a run in flight has to end first, or none is left."""
+        if self.over or len(self.in_flight) >= self.most:
+            return None
+        held_back = (self._spent + self.counts).no_room(self._budget, len(self.in_flight))
+        if held_back is None:
+            self.in_flight.append(self.waiting.pop(0))
+            return self.in_flight[-1]
+        if not self.in_flight:
+            self.stop("budget", held_back)
+        return None
+
+    def allow(self, given: Allowance) -> None:
+        """Make so many runs at once from now on, within what is left of the budgets."""
+        self.most = min(given.max_concurrency, self._concurrency)
+        self._spent, self._held = given.spent, False
+
+    def pause(self, *, paused: bool) -> None:
+        """Start no run until it is resumed, or go on."""
+        self.most = 0 if paused else self._concurrency
+
+    def going_on(self) -> BatchRequest:
+        """Return the request that goes on with it in a new history."""
+        carried = tuple(run for _, run in sorted(self.ended_runs.items()))
+        known = {"carried": carried, "allowed": self.most, "spent": self._spent}
+        return self.request.model_copy(update=known)
+
+    def ended(
+        self,
+        planned: Planned,
+        status: RunStatus,
+        usage: Usage | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Record how a run ended."""
+        self.in_flight.remove(planned)
+        self.ended_runs[planned] = self.run(planned, status, usage, error)
+        self.counts += count_runs([self.ended_runs[planned]])
+
+    def run(
+        self,
+        planned: Planned,
+        status: RunStatus,
+        usage: Usage | None = None,
+        error: str | None = None,
+    ) -> BatchRun:
+        """Make the record of a run, without its id; its error is cut to keep the result small."""
+        return BatchRun(
+            item=planned.item,
+            variant=self.request.variants[planned.variant].name,
+            repeat=planned.repeat,
+            workflow_id="",
+            status=status,
+            error=None if error is None else cut_encoded(error, ERROR_BYTES),
+            tokens=usage.tokens if usage else None,
+            cost_usd=usage.cost_usd if usage else None,
+        )
+
+    def progress(self) -> BatchProgress:
+        """Say where the batch stands."""
+        known = {"total": self.request.total, "running": len(self.in_flight)}
+        return self._progress(**known, paused=self.most == 0)
+
+    def page_end(self) -> PageEnd:
+        """Say how this page ended, with every run that did not begin."""
+        return PageEnd(
+            page=self.request.page or 0,
+            counts=self.counts + Counts(not_started=len(self.waiting)),
+            stop_reason=self.stop_reason or "completed",
+            stop_explanation=self.stop_explanation,
+        )
+
+    def result(self) -> BatchResult:
+        """Build the result once nothing is in flight; runs not started are listed too."""
+        missing = {planned: self.run(planned, "not_started") for planned in self.waiting}
+        runs = (
+            run if run.workflow_id else run.model_copy(update={"workflow_id": self.id_of(planned)})
+            for planned, run in sorted((self.ended_runs | missing).items())
+        )
+        return self._result(self.page_end().counts, *runs)
+
+
+class Pages(BatchState):
+    """The pages of a batch by their numbers; their items are in their own workflows.
+
+    `accepted` has the digest of each page and the number of its runs, `begun` is how many were
+    allowed to make runs, and `in_flight` how many runs each of those may make at once.
+    """
+
+    def __init__(self, request: BatchRequest, identity: str) -> None:
+        super().__init__(request, identity)
+        stands = request.standing or PagesStanding()
+        self.accepted = list(stands.accepted)
+        self.begun, self.in_flight = stands.begun, dict(stands.in_flight)
+        self.counts, self.paused, self.warnings = stands.counts, stands.paused, stands.warnings
+        self.stop_reason, self.stop_explanation = stands.stop_reason, stands.stop_explanation
+        self.finished_by = stands.finish
+
+    @property
+    def over(self) -> bool:
+        """True once every page that will ever be here has ended."""
+        complete = self.stop_reason is not None or len(self.accepted) == self.request.pages
+        return complete and self.begun == len(self.accepted) and not self.in_flight
+
+    @property
+    def waits(self) -> bool:
+        """True while it is paused, and nothing is to be done."""
+        return self.paused and self.stop_reason is None
+
+    @property
+    def open(self) -> list[int]:
+        """The pages that have not ended, those in flight first."""
+        return [*self.in_flight, *range(self.begun, len(self.accepted))]
+
+    def id_of(self, number: int) -> str:
+        """Name the workflow of a page."""
+        return self.identity + PAGE_ID.format(number)
+
+    def has(self, page: BatchPage) -> bool:
+        """True if this very page is here already."""
+        known = self.accepted[page.number : page.number + 1]
+        return bool(known) and known[0][0] == page.digest
+
+    def refuses(self, page: BatchPage) -> str | None:
+        """Say why a page can't be accepted; None if it can, or is here already."""
+        here = len(self.accepted)
+        if page.number < here:
+            return (
+                None if self.has(page) else f"page {page.number} is here already, with other items"
+            )
+        if self.stop_reason is not None:
+            return f"the batch has stopped: {self.stop_explanation}"
+        if page.number >= self.request.pages:
+            return f"page {page.number}: the batch has {self.request.pages:,} pages, from 0"
+        if page.number > here:
+            return f"page {page.number}: page {here} comes first"
+        try:
+            self.request.of_page(page).check()
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def accept(self, page: BatchPage) -> None:
+        """Take a page that is held in its own workflow."""
+        self.accepted.append((page.digest, self.request.of_page(page).total))
+
+    def next(self) -> int | None:
+        """Take the page that may make runs now, or be told to end; None if there is none."""
+        whole = self.request.max_concurrency
+        bounded = self.request.budget_tokens is not None or self.request.budget_usd is not None
+        # What a budget leaves to a page is known once the page before it has ended.
+        lanes = 1 if bounded else min(SIDE_BY_SIDE, self.request.pages, whole)
+        if self.waits or len(self.in_flight) >= lanes or self.begun == len(self.accepted):
+            return None
+        number = self.begun
+        share = min(whole - sum(self.in_flight.values()), -(-whole // lanes))
+        self.begun, self.in_flight[number] = number + 1, share
+        return number
+
+    def allowance(self, number: int) -> Allowance:
+        """Say what a page in flight may do now."""
+        share = 0 if self.waits else self.in_flight[number]
+        return Allowance(max_concurrency=share, spent=self.counts, finish=self.finished_by)
+
+    def ended(self, end: PageEnd) -> None:
+        """Add a page's runs to the sums; that it ended is heard once."""
+        if self.in_flight.pop(end.page, None) is not None:
+            self.counts += end.counts
+            if end.stop_reason == "budget":
+                self.stop("budget", end.stop_explanation)
+
+    def lost(self, number: int) -> None:
+        """Count the runs of a page whose workflow has ended without a word as failed."""
+        runs = self.accepted[number][1]
+        self.warn(f"the workflow {self.id_of(number)} ended without a word")
+        del self.in_flight[number]
+        self.counts += Counts(failed=runs, unknown_tokens=runs, unknown_usd=runs)
+
+    def pause(self, *, paused: bool) -> None:
+        """Start no run until it is resumed, or go on."""
+        self.paused = paused
+
+    def finish(self, by: Finish) -> None:
+        """End all pages, and cancel their runs in flight."""
+        self.finished_by = by
+        super().finish(by)
+
+    def progress(self) -> BatchProgress:
+        """Say where the batch stands."""
+        return self._progress(
+            total=sum(runs for _, runs in self.accepted),
+            running=sum(self.accepted[number][1] for number in self.in_flight),
+            paused=self.paused,
+            pages_accepted=len(self.accepted),
+            under_way=tuple(self.in_flight),
+        )
+
+    def result(self) -> BatchResult:
+        """Build the result once every page has ended."""
+        return self._result(self.counts)
+
+    def going_on(self) -> BatchRequest:
+        """Return the request that goes on with it in a new history."""
+        standing = PagesStanding(
+            accepted=tuple(self.accepted),
+            begun=self.begun,
+            in_flight=tuple(self.in_flight.items()),
+            counts=self.counts,
+            paused=self.paused,
+            stop_reason=self.stop_reason,
+            stop_explanation=self.stop_explanation,
+            finish=self.finished_by,
+            warnings=self.warnings,
+        )
+        return self.request.model_copy(update={"standing": standing})

@@ -1,0 +1,140 @@
+"""The progress and the result of a batch: numbers only, never text."""
+
+from collections import Counter
+from collections.abc import Collection
+from math import fsum
+from typing import Literal
+
+from pydantic import Field
+
+from mull.request import MOST_LISTED, Finish, Record, Result
+from mull.run import Counts, Usage
+
+RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
+BatchStopReason = Literal["completed", "budget", "finished_by_person"]
+
+
+class BatchRun(Record):
+    """The outcome of one run; read its own result by its `workflow_id`.
+
+    A run that is carried over has no `workflow_id` where it can be told from the batch's.
+    `item` and `repeat` count from 0, and `variant` is its name. Tokens in and out together and US
+    dollars are None where the provider did not say, and for a run without a result.
+    """
+
+    item: int = Field(ge=0)
+    variant: str
+    repeat: int = Field(ge=0)
+    workflow_id: str
+    status: RunStatus
+    error: str | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class RunResult(Record):
+    """The part of a run's result that a batch reads."""
+
+    usage: Usage
+
+
+def count_runs(runs: Collection[BatchRun]) -> Counts:
+    """Count runs that have ended."""
+    tokens = [run.tokens for run in runs if run.tokens is not None]
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    return Counts(
+        **Counter[str](run.status for run in runs),
+        tokens=sum(tokens),
+        cost_usd=fsum(costs),
+        unknown_tokens=len(runs) - len(tokens),
+        unknown_usd=len(runs) - len(costs),
+        largest_tokens=max(tokens, default=None),
+        largest_usd=max(costs, default=None),
+    )
+
+
+class Allowance(Record):
+    """What a page may do now: so many runs at once (0: wait), after what others have `spent`.
+
+    `finish` ends it, with the runs in flight cancelled.
+    """
+
+    max_concurrency: int
+    spent: Counts = Counts()
+    finish: Finish | None = None
+
+
+class PageEnd(Record):
+    """How a page ended, as it tells its batch."""
+
+    page: int
+    counts: Counts
+    stop_reason: BatchStopReason
+    stop_explanation: str
+
+
+class PagesStanding(Record):
+    """Where the pages of a batch stand: all of it that a new history needs.
+
+    Of each accepted page there is the digest and the number of its runs. `begun` pages have been
+    allowed to make runs; those in flight are kept with the runs that each may make at once.
+    """
+
+    accepted: tuple[tuple[str, int], ...] = Field((), max_length=MOST_LISTED)
+    begun: int = 0
+    in_flight: tuple[tuple[int, int], ...] = Field((), max_length=MOST_LISTED)
+    counts: Counts = Counts()
+    paused: bool = False
+    stop_reason: BatchStopReason | None = None
+    stop_explanation: str = ""
+    finish: Finish | None = None
+    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+
+
+class BatchProgress(Record):
+    """Where a batch stands: how many of `total` runs have ended, and how.
+
+    `done` are all that ended, `failed` and `cancelled` among them. Tokens and US dollars are those
+    of all runs that ended, None where one is unknown, and beside them what is known. Where the
+    items come in `pages`, `total` is of those accepted so far, `done` of the pages that have ended,
+    and `running` of those under way, which it names: their own progress says how far they are.
+    """
+
+    total: int
+    done: int
+    running: int
+    failed: int
+    cancelled: int
+    tokens: int | None
+    cost_usd: float | None
+    known_tokens: int = 0
+    known_usd: float = 0.0
+    stop_reason: BatchStopReason | None = None
+    warnings: tuple[str, ...] = ()
+    paused: bool = False
+    pages: int = 0
+    pages_accepted: int = 0
+    under_way: tuple[int, ...] = ()
+
+
+class BatchResult(Result):
+    """Every run of a batch by item, variant and repeat, why it ended, and what it cost.
+
+    Tokens and US dollars are those of all runs that were started, None where one is unknown, and
+    beside them what is known. Where the items came in pages, the runs are in the results of these,
+    and here are their sums.
+    """
+
+    runs: tuple[BatchRun, ...]
+    stop_reason: BatchStopReason
+    stop_explanation: str
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    not_started: int
+    tokens: int | None
+    cost_usd: float | None
+    known_tokens: int = 0
+    known_usd: float = 0.0
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,371 @@
+"""The Temporal server: connecting to it, who polls it, and how long a worker may be silent."""
+
+import asyncio
+import os
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from copy import copy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from socket import gethostname
+from typing import Any, Self, get_args
+from uuid import uuid4
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.common import RawValue
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    ActivitySerializationContext,
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultPayloadConverter,
+    PayloadCodec,
+    PayloadConverter,
+    SerializationContext,
+)
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
+
+from mull.keys import CLEAR, CODEC, ENCRYPTED, ENCRYPTION_KEYS, REFUSED, UnreadableError
+from mull.request import Request, Result, explain, parse_request, short_name, told
+from mull.text import terminal_safe
+
+TASK_QUEUE = "mull"
+CALIBRATION = "MULL_CALIBRATION"
+DEFAULT_ADDRESS = "localhost:7233"
+# What the SDK calls the update, and the query, by which a workflow's stream is read.
+STREAM_POLL = "__temporal_workflow_stream_poll"
+
+
+class NoServerError(Exception):
+    """No Temporal server answers at `address`; an unusual `reason` is part of the message."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        usual = "refused" in reason.lower()
+        more = "" if usual else f" ({terminal_safe(reason, 200)})"
+        super().__init__(f"no Temporal server answers at {address}{more}")
+
+
+class ConfigurationError(Exception):
+    """Temporal's environment configuration is not valid: a profile, an address or a file."""
+
+
+class _RequestConverter(PydanticJSONPlainPayloadConverter):
+    """Pydantic's converter, but requests and results have what is set, and requests are strict."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        return super().to_payload(told(value) if isinstance(value, Request | Result) else value)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        if _request_of(type_hint) is None:
+            return super().from_payload(payload, type_hint)
+        return parse_request(type_hint, payload.data)
+
+
+# The SDK makes a converter for every task: what this one learns about types is kept for all.
+_JSON = _RequestConverter()
+
+
+def _request_of(type_hint: type | None) -> type[Request] | None:
+    """Return the request among the types that a payload may be of."""
+    for kind in (type_hint, *get_args(type_hint)):
+        if isinstance(kind, type) and issubclass(kind, Request):
+            return kind
+    return None
+
+
+class _MullFailureConverter(DefaultFailureConverter):
+    """Temporal's converter, without the stack trace of non-retryable errors."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        if isinstance(exception, ApplicationError) and exception.non_retryable:
+            failure.stack_trace = ""
+
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        """Raise UnreadableError where the default would show a failure without its message."""
+        if failure.encoded_attributes.metadata.get("encoding") in {ENCRYPTED, REFUSED}:
+            raise UnreadableError(failure.encoded_attributes)
+        return super().from_failure(failure, payload_converter)
+
+
+class _EncodedFailureConverter(_MullFailureConverter):
+    """The same, with messages and stack traces where a codec encrypts them."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        # Of an attempt's failure over 4 KiB the server keeps nothing that is encrypted.
+        said = {"message": failure.message, "stack_trace": failure.stack_trace[-1_000:]}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([said])[0])
+        failure.message, failure.stack_trace = "Encoded failure", ""
+
+
+# As the Go SDK's ZlibCodec writes it, a whole payload: so codec servers made with that read it too.
+ZLIB = b"binary/zlib"
+COMPRESSED_OVER = 16_000
+# What is larger goes as it is, which the server refuses; and a small payload of somebody else's
+# can't fill a worker's memory.
+EXPANDED_BYTES = 8_000_000
+
+
+def _compressed(payload: Payload) -> Payload:
+    """Compress a payload of over 16 kB, unless that makes it no smaller."""
+    done = payload.metadata.get("encoding") == ZLIB
+    if done or not COMPRESSED_OVER < payload.ByteSize() < EXPANDED_BYTES:
+        return payload
+    # Every replay compresses again: the usual level takes four times as long, and saves a sixth.
+    data = zlib.compress(payload.SerializeToString(deterministic=True), zlib.Z_BEST_SPEED)
+    smaller = Payload(metadata={"encoding": ZLIB}, data=data)
+    return smaller if smaller.ByteSize() < payload.ByteSize() else payload
+
+
+def expanded(payload: Payload) -> Payload:
+    """Return what a compressed payload was made of, any other as it is. Raises ValueError."""
+    if payload.metadata.get("encoding") != ZLIB:
+        return payload
+    reading = zlib.decompressobj()
+    data = reading.decompress(payload.data, EXPANDED_BYTES)
+    if not reading.eof:
+        raise ValueError(f"cut short, or larger than {EXPANDED_BYTES:,} bytes once expanded")
+    return Payload.FromString(data)
+
+
+class _MullPayloadConverter(CompositePayloadConverter):
+    """Temporal's converters; a request that can't be decoded fails its workflow at once.
+
+    Anything else that can't be decoded, such as a result of another version of the code, fails only
+    the workflow task, so that the run continues once the right code, or key, is deployed.
+
+    What activities take and return is compressed where it is large. Nothing else is: other clients
+    and the Web UI read requests, results, queries and updates.
+    """
+
+    def __init__(self) -> None:
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
+        super().__init__(*usual, _JSON)  # the last one of an encoding counts
+        self._of_activity = False
+        self._other: Self | None = None
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """Return a converter that compresses for activities alone."""
+        if isinstance(context, ActivitySerializationContext) == self._of_activity:
+            return self
+        if self._other is None:
+            # Kept, since the SDK asks for one at every task.
+            self._other = type(self)()
+            self._other._of_activity = not self._of_activity
+        return self._other
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        payloads = super().to_payloads(values)
+        return [_compressed(payload) for payload in payloads] if self._of_activity else payloads
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
+        kind = next(filter(None, map(_request_of, type_hints or ())), None)
+        for payload in payloads:
+            if (coded := payload.metadata.get("encoding")) in {ENCRYPTED, REFUSED}:
+                error = UnreadableError(payload)
+                if coded == ENCRYPTED or not (kind or len(payloads) > 1):
+                    raise error
+                # No key that comes later makes a request of it.
+                raise ApplicationError(str(error), type="Refused", non_retryable=True)
+        try:
+            # A small start that expands to a large one would hold up all other runs.
+            given = payloads if kind and not self._of_activity else map(expanded, payloads)
+            return super().from_payloads([*given], type_hints)
+        except Exception as error:
+            if kind is None and type_hints is None and len(payloads) > 1:
+                # More inputs than anything here takes: whoever takes one will say so.
+                return [RawValue(payload) for payload in payloads]
+            if kind is None and self._of_activity and isinstance(error, ValidationError):
+                # An activity's result: by pydantic's own error the run would fail.
+                raise ValueError(f"this can't be read here: {explain(error)}") from None
+            if kind is None:
+                raise
+            first = next(iter(payloads), Payload())
+            encoding = first.metadata.get("encoding", b"nothing").decode("utf-8", "replace")
+            said = f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain"
+            said = explain(error) if isinstance(error, ValueError) else said
+            raise ApplicationError(
+                f"malformed {kind.__name__}: {said}", type="InvalidRequest", non_retryable=True
+            ) from None
+
+
+SILENT = LoggingConfig(filter="off")
+
+DATA_CONVERTER = DataConverter(
+    payload_converter_class=_MullPayloadConverter, failure_converter_class=_MullFailureConverter
+)
+
+
+def address() -> str:
+    """Return the server's address from Temporal's configuration; localhost:7233 by default."""
+    return ClientConfig.load_client_connect_config().get("target_host", DEFAULT_ADDRESS)
+
+
+def namespace() -> str:
+    """Return the namespace from Temporal's configuration; `default` by default."""
+    return ClientConfig.load_client_connect_config().get("namespace", "default")
+
+
+def chosen_codec() -> PayloadCodec | None:
+    """Return the codec that the environment asks for, or None. Raises ConfigurationError."""
+    if os.environ.get(CLEAR, "read") != "read":
+        raise ConfigurationError(f'{CLEAR}: expected "read", or unset it')
+    if not {ENCRYPTION_KEYS, CODEC} & os.environ.keys():
+        return None
+    try:
+        from mull.encryption import codec_from
+
+        return codec_from(os.environ)
+    except ModuleNotFoundError:
+        said = "encryption needs cryptography: pip install 'mull[encryption]'"
+        raise ConfigurationError(said) from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def strict(client: Client) -> Client:
+    """Return a worker's client: if it has keys, it takes nothing in the clear but by MULL_CLEAR."""
+    codec: Any = client.data_converter.payload_codec
+    if not hasattr(codec, "strict") or os.environ.get(CLEAR) == "read":
+        return client
+    config, codec = client.config(), copy(codec)
+    codec.strict = True
+    config["data_converter"] = replace(client.data_converter, payload_codec=codec)
+    return Client(**config)
+
+
+async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
+    """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
+
+    `quiet` turns off the SDK's log lines about retried calls, which would clutter a terminal.
+    With `only_code` the keys for the payloads of untrusted code are enough.
+
+    Raises NoServerError if no server answers, and ConfigurationError.
+    """
+    converter, codec = DATA_CONVERTER, chosen_codec()
+    if codec is not None:
+        if not only_code and getattr(codec, "only_code", False):
+            said = f"{ENCRYPTION_KEYS} has only keys for code: this needs one with another id"
+            raise ConfigurationError(said)
+        converter = replace(
+            DATA_CONVERTER, payload_codec=codec, failure_converter_class=_EncodedFailureConverter
+        )
+    try:
+        config = ClientConfig.load_client_connect_config()
+    except Exception as error:
+        # The SDK raises plain exceptions. For a broken file the message quotes the line, which may
+        # contain a key.
+        named = str(error) if "rofile" in str(error) and "|" not in str(error) else "a broken file"
+        raise ConfigurationError(f"Temporal's configuration: {terminal_safe(named, 200)}") from None
+    config.setdefault("target_host", DEFAULT_ADDRESS)
+    if "://" in config["target_host"]:
+        raise ConfigurationError("TEMPORAL_ADDRESS: expected host:port, without a scheme")
+    try:
+        return await Client.connect(
+            **config,
+            data_converter=converter,
+            # In a container that starts again, the host's name and the process's id are the same.
+            identity=f"{os.getpid()}@{gethostname()}@{uuid4().hex[:8]}",
+            plugins=[OpenTelemetryPlugin()],
+            runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
+        )
+    except RuntimeError as error:
+        raise NoServerError(config["target_host"], str(error)) from error
+    except ValueError as error:
+        raise ConfigurationError(
+            f"Temporal's configuration: {terminal_safe(str(error), 200)}"
+        ) from None
+
+
+# A poll lasts at most a minute, so a live worker has polled within this time.
+POLLED_WITHIN = timedelta(seconds=70)
+# The time that calls of models in flight have once their worker is told to stop. They are paid for,
+# and have as long as an attempt at the defaults (workflows/calls.py).
+GRACE_SECONDS = 495
+HEARTBEATS, SILENCE_SECONDS = "MULL_HEARTBEAT_SECONDS", 5.0
+# Temporal Cloud bills each heartbeat that reaches it. These are its addresses.
+CLOUD, CLOUD_SILENCE_SECONDS = (".tmprl.cloud", ".temporal.io"), 30.0
+LEAST_SILENCE, MOST_SILENCE = 1.0, 300.0
+BEAT_SECONDS = 1.0
+
+
+async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
+    """Return identity and build id (or "") of each live worker on a queue. Raises RPCError."""
+    since, found = datetime.now(UTC) - POLLED_WITHIN, set()
+    for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
+        asked = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+        for each in (await client.workflow_service.describe_task_queue(asked)).pollers:
+            if each.last_access_time.ToDatetime(UTC) > since:
+                found.add((each.identity, each.deployment_options.build_id))
+    return found
+
+
+@cache
+def silence() -> float:
+    """Return the seconds of silence after which a worker's calls are given up.
+
+    Workflows ask for it too: a replay does not compare time-outs. Raises ConfigurationError.
+    """
+    if (given := os.environ.get(HEARTBEATS)) is None:
+        host = address().rpartition(":")[0].rstrip(".").lower()
+        return CLOUD_SILENCE_SECONDS if host.endswith(CLOUD) else SILENCE_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not LEAST_SILENCE <= seconds <= MOST_SILENCE:
+        said = f"expected seconds from {LEAST_SILENCE:.0f} to {MOST_SILENCE:.0f}"
+        raise ConfigurationError(f"{HEARTBEATS}: {said}")
+    return seconds
+
+
+@asynccontextmanager
+async def heartbeating() -> AsyncIterator[Callable[..., None]]:
+    """Heartbeat while the block runs, so that cancellations arrive.
+
+    The first one comes after half of the silence that is allowed: shorter calls cost none. Of the
+    others the SDK sends one in 80 % of it; they are many, so that a busy worker may miss some.
+
+    Yields a function that sets the heartbeat's details, from any thread.
+    """
+    allowed = activity.info().heartbeat_timeout
+    seconds = silence() if allowed is None else allowed.total_seconds()
+    newest: tuple[object, ...] = ()
+
+    def tell(*details: object) -> None:
+        nonlocal newest
+        newest = details
+
+    async def beat() -> None:
+        await asyncio.sleep(seconds / 2)
+        while True:
+            activity.heartbeat(*newest)
+            await asyncio.sleep(min(BEAT_SECONDS, seconds / 5))
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield tell
+    finally:
+        beating.cancel()

@@ -1,0 +1,155 @@
+"""The progress and the result of a reflection run."""
+
+from datetime import datetime
+from typing import Literal
+
+from mull.critique.criteria import Criterion, passes
+from mull.critique.evaluation import Evaluation
+from mull.drafts import PlainDraft
+from mull.request import Record, Result
+from mull.run import Usage
+
+StopReason = Literal[
+    "passed",
+    "max_revisions",
+    "plateau",
+    "budget",
+    "deadline",
+    "disabled",
+    "skipped",
+    "accepted_by_person",
+    "replaced_by_person",
+    "scored_by_person",
+    "review_timeout",
+    "evaluation_failed",
+    "revision_failed",
+    "finished_by_person",
+]
+NEEDS_NO_SCORE = frozenset({"disabled", "skipped", "accepted_by_person", "replaced_by_person"})
+Origin = Literal["given", "generated", "revised", "replaced"]
+Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
+
+
+class Draft(PlainDraft):
+    """One draft and its evaluation.
+
+    `revises` is the index of the draft that it is a revision of. `change` is its score less that
+    of the draft evaluated before it.
+    """
+
+    origin: Origin
+    revises: int | None = None
+    evaluation: Evaluation | None = None
+    change: float | None = None
+
+    @property
+    def score(self) -> float | None:
+        """The score of its evaluation, or None."""
+        return self.evaluation.score if self.evaluation else None
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it: it was cut off, or no judge was sure and no person scored it.
+
+        The confidence is the judges' own: a guardrail lowers that of a right answer of one line.
+        """
+        judged = self.evaluation if self.evaluation and self.evaluation.author is None else None
+        panel = judged.judgements if judged else ()
+        unsure = {one.confidence for one in panel if one.score is not None} == {"low"}
+        return super().doubt or ("no judge was sure of its score" if unsure else "")
+
+
+class Decision(Record):
+    """A decision after an evaluation, or by a bound, a failure or a person, with its numbers.
+
+    `draft` is the index of the draft decided on. `score` is compared with `threshold`. `best` is
+    the index of the best draft so far. `author` is the person who decided, at `at`.
+    `waits_for_review` is true if a person is asked next, so the run goes on. `asked` is the
+    change that a person requested, in their words.
+    """
+
+    draft: int | None
+    score: float | None
+    judged: float | None
+    change: float | None
+    threshold: float
+    best: int | None
+    best_score: float | None
+    revisions: int
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+    waits_for_review: bool = False
+    asked: str | None = None
+
+
+class Progress(Record):
+    """Where a run stands: what `progress` returns while it runs and after.
+
+    `review_until` is when a wait for a person ends by itself, None for never.
+    """
+
+    query: str
+    model: str | None
+    step: Step
+    in_flight: int
+    drafts: tuple[Draft, ...]
+    best: int | None
+    score: float | None
+    score_threshold: float
+    revisions: int
+    max_revisions: int
+    criteria: tuple[Criterion, ...]
+    usage: Usage
+    review_until: datetime | None = None
+    stop_reason: StopReason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ReflectOnResultResult(Result):
+    """The best draft, why reflection stopped, and what it cost.
+
+    `draft` is the text of the best-scored draft (`best` is its index), the earlier of equals; the
+    first one if none was scored; a person's text if they replaced it; None if the run ended before
+    the first draft. `score` is 0 to 1, None if there is none. `complexity` is the query's, 0 to 1,
+    if it was estimated or given.
+    """
+
+    draft: str | None
+    score: float | None
+    best: int | None
+    stop_reason: StopReason
+    stop_explanation: str
+    drafts: tuple[Draft, ...]
+    decisions: tuple[Decision, ...]
+    revisions: int
+    usage: Usage
+    query: str
+    model: str | None
+    judges: tuple[str, ...]
+    criteria: tuple[Criterion, ...]
+    score_threshold: float
+    complexity: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the draft; empty if a person accepted it.
+
+        It needs a score where the run gives one, all of its text, and a judge who is sure.
+        """
+        if self.score is None and self.stop_reason not in NEEDS_NO_SCORE:
+            return "no judge has scored the draft"
+        if self.best is None or self.stop_reason == "accepted_by_person":
+            return ""
+        return self.drafts[self.best].doubt
+
+    def below(self, bar: float) -> str | None:
+        """Explain how the score misses a required bar, as no score does; None if it meets it."""
+        if self.score is None:
+            return f"no score shows that the draft reaches {bar:g}"
+        if not passes(self.score, bar):
+            return f"score {self.score:.2f} is below {bar:g}"
+        return None

@@ -1,0 +1,249 @@
+"""What every loop has that writes drafts: the drafts, the best one, and what a person says of it.
+
+A loop that needs no records of its own takes those of this file: docs/a-new-workflow.md.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from mull.request import Record, Result, Review, fitted
+from mull.run import DecisionT, Made, RunState, Usage
+from mull.text import encoded_size
+
+
+class Drafted(Protocol):
+    """A draft of any loop."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the drafts, from 0."""
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+
+    @property
+    def origin(self) -> str:
+        """How it came to be: `generated`, or `replaced` by a person."""
+
+    @property
+    def author(self) -> str | None:
+        """The person who wrote it or asked for it."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote it."""
+
+
+class PlainDraft(Made):
+    """One draft. `cut` is true if the text was cut to the size limit of a result."""
+
+    text: str
+    origin: str
+    finish_reason: str | None = None
+    cut: bool = False
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it, whatever became of the run; empty for a whole text."""
+        return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
+
+
+class PlainDecision(Record):
+    """The end of a run, or a wait for a person: of a loop that compares no numbers.
+
+    `best` is the index of the best draft. `author` is the person who decided, at `at`.
+    """
+
+    best: int | None
+    stop: bool
+    stop_reason: str | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+    waits_for_review: bool = False
+
+
+class PlainProgress(Record):
+    """Where a run stands, of a loop that shows its drafts and nothing else."""
+
+    subject: str
+    model: str | None
+    step: str
+    in_flight: int
+    drafts: tuple[PlainDraft, ...]
+    best: int | None
+    usage: Usage
+    review_until: datetime | None = None
+    stop_reason: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class PlainResult(Result):
+    """The best draft as the answer, why the run ended, and what it cost."""
+
+    subject: str
+    model: str | None
+    answer: str | None
+    drafts: tuple[PlainDraft, ...]
+    best: int | None
+    stop_reason: str
+    stop_explanation: str
+    decisions: tuple[PlainDecision, ...]
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
+        best = None if self.stop_reason == "accepted_by_person" else best_of(self)
+        return best.doubt if best else ""
+
+
+def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:
+    """Return the draft that is the answer, or would be now."""
+    return None if seen.best is None else seen.drafts[seen.best]
+
+
+DraftT = TypeVar("DraftT", bound=Drafted)
+PERSONS_REVISIONS = 5
+
+
+@dataclass
+class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
+    """What the state of a loop has that revises drafts.
+
+    `chosen` is the index of the draft that a person scored, or replaced the best one with, and
+    `granted` counts the revisions that people requested. A loop that needs no records of its own
+    takes those of this file, and says what its best draft and its reviews are.
+    """
+
+    draft_type: ClassVar[type[Any]] = PlainDraft
+    decision_type: ClassVar[type[Any]] = PlainDecision
+    progress_type: ClassVar[type[Any]] = PlainProgress
+    actions: ClassVar[tuple[str, ...]] = ("accept", "replace")
+
+    drafts: list[DraftT] = field(default_factory=list)
+    chosen: int | None = None
+    granted: int = 0
+
+    @property
+    def best(self) -> DraftT | None:
+        """The draft that becomes the result."""
+        return self._best() if self.chosen is None else self.drafts[self.chosen]
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote the newest draft, or that the request names."""
+        written = [draft.model for draft in self.drafts if draft.model is not None]
+        return written[-1] if written else self.request.model
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        best = self.best
+        if given.action not in self.actions:
+            return f"this result does not take {given.action}: choose {' or '.join(self.actions)}"
+        if given.draft is not None and best is not None and given.draft != best.index:
+            return f"draft {best.index + 1} is under review now"
+        if encoded_size(given.replace or "") > self.request.draft_bytes:
+            return f"the text is over {self.request.draft_bytes:,} bytes"
+        if given.revise is None:
+            return None
+        reason = self.no_room("revising")
+        if self.granted >= PERSONS_REVISIONS:
+            reason = f"at most {PERSONS_REVISIONS} revisions can be requested"
+        return f"no further revision is possible: {reason}" if reason else None
+
+    def stop(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> DecisionT:
+        """End the run, or wait if a person has to review the result first."""
+        why = self._waits(reason)
+        said = f"{explanation}; {why}" if why else explanation
+        return self.settle(reason, said, at, author, waits=why is not None)
+
+    def settle(
+        self,
+        reason: Any,
+        explanation: str,
+        at: datetime,
+        author: str | None = None,
+        *,
+        waits: bool = False,
+        **more: Any,
+    ) -> DecisionT:
+        """Record a decision: the run ends for a reason, goes on, or waits for a person."""
+        decision: DecisionT = self.decision_type(
+            **self._compared(),
+            **more,
+            stop=reason is not None and not waits,
+            stop_reason=reason,
+            reason=explanation,
+            author=author,
+            at=at,
+            waits_for_review=waits,
+        )
+        self.decisions.append(decision)
+        return decision
+
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result."""
+        self.chosen = len(self.drafts)
+        own = self.draft_type(
+            index=self.chosen, text=text, origin="replaced", author=author, timestamp=at
+        )
+        self.drafts.append(own)
+
+    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Any:
+        """Say where the run stands; `in_flight` is the number of calls under way."""
+        last: Any = self.last
+        return self.progress_type(
+            **self._standing(),
+            step="finished" if self.stopped else step,
+            in_flight=in_flight,
+            review_until=review_until,
+            stop_reason=last.stop_reason if self.stopped else None,
+        )
+
+    def result(self) -> Any:
+        """Build the result, cut to the size of an event. Raises ValueError before the run ends."""
+        whole = PlainResult(**self._ended(), answer=self.best.text if self.best else None)
+        return fitted(whole, "answer")
+
+    def _ended(self) -> dict[str, Any]:
+        """List the fields that every result has. Raises ValueError before the run ends."""
+        last: Any = self.last
+        if not self.stopped or last.stop_reason is None:
+            raise ValueError("the run has not ended")
+        return {
+            **self._standing(),
+            "stop_reason": last.stop_reason,
+            "stop_explanation": last.reason,
+            "decisions": tuple(self.decisions),
+        }
+
+    def _standing(self) -> dict[str, Any]:
+        """List the fields that progress and result share."""
+        return {
+            "subject": self.subject,
+            "model": self.model,
+            "drafts": tuple(self.drafts),
+            "best": self.best.index if self.best else None,
+            "usage": self.used,
+            "warnings": tuple(self.warnings),
+        }
+
+    def _compared(self) -> dict[str, Any]:
+        """List the fields of a decision that say what it is based on."""
+        return {"best": self.best.index if self.best else None}
+
+    @abstractmethod
+    def _best(self) -> DraftT | None:
+        """Return the best draft, the earlier of equals."""
+
+    @abstractmethod
+    def _waits(self, reason: Any) -> str | None:
+        """Explain why a person has to review the result; None if no review is needed."""
