@@ -7,23 +7,17 @@ from typing import Any
 from temporalio import activity
 
 from activities.critique import Written
-from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, Usual, hear
+from activities.language_model.port import Asked, Heard, LanguageModel, Receipt, Usual, hear
 from mull.agents.prompts import JudgeReply
 from mull.replies import read_reply, reply_schema
 from mull.request import DRAFT_BYTES, Record
 from mull.text import cut_with_note, well_formed
 
 
-class AgentPrompt(Record):
+class AgentPrompt(Asked):
     """A prompt for one text, and its bounds; `episode` and `step` count from 1, 0 is no step."""
 
     prompt: str
-    model: str | None
-    temperature: float
-    seed: int | None
-    max_output_tokens: int | None
-    timeout_seconds: float | None
-    max_attempts: int = 5
     episode: int
     step: int = 0
 
@@ -73,22 +67,9 @@ class AgentActivities:
         )
 
     async def _ask(self, task: AgentPrompt, **more: Any) -> Heard:
-        labels: dict[str, str | int] = {
-            "mull.episode": task.episode,
-            **({"mull.step": task.step} if task.step else {}),
-            "mull.attempt": activity.info().attempt,
-        }
-        call: dict[str, Any] = {
-            "model": task.model,
-            "prompt": task.prompt,
-            "temperature": task.temperature,
-            "seed": task.seed,
-            "max_output_tokens": task.max_output_tokens,
-            "timeout_seconds": task.timeout_seconds,
-            "usual": Usual(tokens=2_000),
-            "labels": labels,
-        }
-        return await hear(self._model, ModelCall(**call | more), task.max_attempts)
+        labels = {"mull.episode": task.episode, **({"mull.step": task.step} if task.step else {})}
+        call = task.call(task.prompt, usual=Usual(tokens=2_000), labels=labels, **more)
+        return await hear(self._model, call)
 
 
 def _written(heard: Heard) -> Written:

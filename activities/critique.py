@@ -5,14 +5,7 @@ from datetime import UTC, datetime
 from temporalio import activity
 
 from activities.checks import CheckTask, check_draft
-from activities.language_model.port import (
-    LanguageModel,
-    ModelCall,
-    SampleError,
-    Usual,
-    ask,
-    calls_made,
-)
+from activities.language_model.port import Asked, LanguageModel, Usual, hear
 from mull.critique.criteria import Criterion
 from mull.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from mull.critique.guardrails import Checked, Report, known_guardrails
@@ -27,7 +20,7 @@ from mull.run import Spending
 from mull.text import cut_with_note, encoded_size, well_formed
 
 
-class WritingTask(Record):
+class WritingTask(Asked):
     """What to write, and within which bounds; `index` counts drafts from 0.
 
     The `guardrails` that check it at once, and the criteria that it `asks_for`, which they read.
@@ -37,13 +30,11 @@ class WritingTask(Record):
     query: str
     sources: tuple[str, ...] = ()
     format: Format | None = None
-    model: str | None = None
     temperature: float = 0.7
     seed: int | None = None
     max_output_tokens: int | None = OUTPUT_TOKENS
     timeout_seconds: float | None = 120
     draft_bytes: int = DRAFT_BYTES
-    max_attempts: int = 5
     guardrails: tuple[str, ...] = ()
     asks_for: tuple[str, ...] = ()
     framing: Framing = Framing()
@@ -76,7 +67,7 @@ class Written(Record):
     report: Report | None = None
 
 
-class JudgingTask(Record):
+class JudgingTask(Asked):
     """What to judge, and by which criteria; `error` is what was wrong with the last reply.
 
     The judge is `model`, or else the worker's judge, or else the `writer`.
@@ -89,12 +80,8 @@ class JudgingTask(Record):
     format: Format | None
     criteria: tuple[Criterion, ...]
     threshold: float
-    model: str | None
-    timeout_seconds: float | None
-    max_output_tokens: int | None
     error: str | None = None
     writer: str | None = None
-    max_attempts: int = 5
     framing: Framing = Framing()
 
 
@@ -125,84 +112,49 @@ class CritiqueActivities:
     @activity.defn
     async def judge_draft(self, task: JudgingTask) -> JudgeReply:
         """Ask one judge once, and parse its reply. Raises as `write_draft` does."""
-        call = ModelCall(
+        prompt = build_judge_prompt(
+            task.query,
+            task.draft,
+            task.criteria,
+            task.threshold,
+            sources=task.sources,
+            shape=task.format,
+            error=task.error,
+            framing=task.framing,
+        )
+        call = task.call(
+            prompt,
             model=task.model or self._judge or task.writer,
-            prompt=build_judge_prompt(
-                task.query,
-                task.draft,
-                task.criteria,
-                task.threshold,
-                sources=task.sources,
-                shape=task.format,
-                error=task.error,
-                framing=task.framing,
-            ),
-            temperature=0.0,
-            seed=0,
-            max_output_tokens=task.max_output_tokens,
-            timeout_seconds=task.timeout_seconds,
             usual=Usual(option="--judge-max-output-tokens"),
             reply_schema=judge_schema(task.criteria),
-            labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
+            labels={"mull.draft.index": task.index},
         )
-        try:
-            reply = await ask(self._model, call, task.max_attempts)
-        except SampleError as error:
-            return JudgeReply(
-                error=f"{error.kind}: {error}",
-                unreadable=True,
-                model=call.model,
-                attempts=calls_made(),
-                spending=error.spending,
-            )
-        read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
-        known = {
-            "model": reply.model,
-            "max_output_tokens": reply.max_output_tokens,
-            "left_out": reply.left_out,
-            "attempts": calls_made(),
-            "spending": reply.spending,
-        }
-        return read.model_copy(update=known)
+        heard = await hear(self._model, call)
+        read = JudgeReply(error=heard.error, unreadable=True)
+        if heard.text is not None:
+            read = parse_judgement(heard.text, task.criteria, task.threshold, task.draft)
+        return JudgeReply(**{**dict(read), **dict(heard.receipt)})
 
     async def _write(self, task: WritingTask, prompt: str) -> Written:
-        call = ModelCall(
-            model=task.model,
-            prompt=prompt,
+        call = task.call(
+            prompt,
             messages=task.framing.chat(prompt),
             options=task.framing.options,
-            temperature=task.temperature,
             seed=None if task.seed is None else task.seed + task.index,
-            max_output_tokens=task.max_output_tokens,
-            timeout_seconds=task.timeout_seconds,
-            labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
+            labels={"mull.draft.index": task.index},
             keep_cut=True,
         )
-        try:
-            reply = await ask(self._model, call, task.max_attempts)
-        except SampleError as error:
-            return Written(
-                text=None,
-                error=f"{error.kind}: {error}",
-                model=call.model,
-                finish_reason=error.finish_reason,
-                attempts=calls_made(),
-                spending=error.spending,
-                timestamp=datetime.now(UTC),
-            )
-        text = well_formed(reply.text)
+        heard = await hear(self._model, call)
+        text = None if heard.text is None else well_formed(heard.text)
         written = Written(
-            text=cut_with_note(text, task.draft_bytes),
-            cut=encoded_size(text) > task.draft_bytes,
-            model=reply.model,
-            finish_reason=reply.finish_reason,
-            max_output_tokens=reply.max_output_tokens,
-            left_out=reply.left_out,
-            attempts=calls_made(),
-            spending=reply.spending,
+            text=text and cut_with_note(text, task.draft_bytes),
+            cut=encoded_size(text or "") > task.draft_bytes,
+            error=heard.error,
             timestamp=datetime.now(UTC),
+            **dict(heard.receipt),
         )
-        return written.model_copy(update={"report": await _report(task, written)})
+        report = None if text is None else await _report(task, written)
+        return written.model_copy(update={"report": report})
 
 
 async def _report(task: WritingTask, written: Written) -> Report | None:

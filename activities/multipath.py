@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, hear
+from activities.language_model.port import Asked, Heard, LanguageModel, Receipt, hear
 from mull.multipath import cases
 from mull.multipath.extraction import extract_code
 from mull.multipath.markup import unfenced
@@ -42,14 +42,10 @@ class Replied(Record):
     receipt: Receipt
 
 
-class AgentTask(Record):
+class AgentTask(Asked):
     """What every call has: the run's prompt, and its bounds."""
 
     prompt: str
-    model: str | None
-    max_output_tokens: int | None
-    timeout_seconds: float | None
-    max_attempts: int = 5
 
 
 class DraftTask(AgentTask):
@@ -57,18 +53,13 @@ class DraftTask(AgentTask):
 
     index: int
     sources: tuple[Source, ...]
-    temperature: float
-    seed: int | None
     output_bytes: int
 
     @property
     def sampling(self) -> dict[str, object]:
         """The fields of a call for a draft: each draft has a seed of its own."""
-        return {
-            "temperature": self.temperature,
-            "seed": None if self.seed is None else self.seed + self.index,
-            "keep_cut": True,
-        }
+        seed = None if self.seed is None else self.seed + self.index
+        return {"seed": seed, "keep_cut": True}
 
 
 class RouteTask(AgentTask):
@@ -148,7 +139,6 @@ class TestsTask(AgentTask):
     __test__ = False
 
     entry: str | None
-    seed: int
     error: str | None = None
 
 
@@ -241,8 +231,8 @@ class MultiPathActivities:
     async def write_tests(self, task: TestsTask) -> WrittenTests:
         """Ask for tests before the code is written."""
         prompt = build_tests_prompt(task.prompt, task.entry, task.error)
-        more = {"reply_schema": reply_schema(cases.TestsReply), "seed": task.seed}
-        heard = await self._ask("write_tests", task, prompt, **more)
+        schema = reply_schema(cases.TestsReply)
+        heard = await self._ask("write_tests", task, prompt, reply_schema=schema)
         read = cases.Tests(error=heard.error)
         if heard.text is not None:
             read = cases.parse_tests(heard.text, task.entry)
@@ -250,18 +240,9 @@ class MultiPathActivities:
 
     async def _ask(self, node: str, task: AgentTask, prompt: str, **more: Any) -> Heard:
         """Ask once, with `more` fields of the call; a reply that can't be used becomes an error."""
-        attempt, index = activity.info().attempt, getattr(task, "index", None)
-        labels: dict[str, str | int] = {"mull.node": node, "mull.attempt": attempt}
-        call: dict[str, Any] = {
-            "model": task.model,
-            "prompt": prompt,
-            "temperature": 0.0,
-            "seed": 0,
-            "max_output_tokens": task.max_output_tokens,
-            "timeout_seconds": task.timeout_seconds,
-            "labels": labels if index is None else labels | {"mull.draft.index": index},
-        }
-        return await hear(self._model, ModelCall(**call | more), task.max_attempts)
+        index = getattr(task, "index", None)
+        labels = {"mull.node": node, **({} if index is None else {"mull.draft.index": index})}
+        return await hear(self._model, task.call(prompt, labels=labels, **more))
 
 
 def _report(heard: Heard, task: ReportTask) -> Generated:

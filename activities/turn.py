@@ -12,9 +12,9 @@ from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import (
     Abilities,
+    Asked,
     Heard,
     LanguageModel,
-    ModelCall,
     OnText,
     PermanentModelError,
     Receipt,
@@ -56,14 +56,10 @@ class TurnModel(Record):
     thinking: Thinking
 
 
-class TurnTask(Record):
+class TurnTask(Asked):
     """What every call has: its bounds, and the step that it belongs to, from 1."""
 
     step: int
-    model: str | None
-    max_output_tokens: int | None
-    timeout_seconds: float | None
-    max_attempts: int = 5
 
 
 class StepTask(TurnTask):
@@ -77,8 +73,6 @@ class StepTask(TurnTask):
     tools: tuple[Tool, ...]
     native: bool
     thinking: Thinking | None = None
-    temperature: float
-    seed: int | None
     options: SamplingOptions = SamplingOptions()
     stream: bool = False
 
@@ -136,9 +130,7 @@ class TurnActivities:
         plain = _chat(task, native=False)
         offered = task.tools if task.native else ()
         effort = task.thinking and task.thinking.effort
-        call = ModelCall(
-            model=task.model,
-            prompt="",
+        call = task.call(
             messages=_chat(task, native=True) if offered or not task.tools else plain,
             without_tools=plain if offered else (),
             tools=offered,
@@ -146,17 +138,13 @@ class TurnActivities:
             options=task.options,
             effort=None if effort == "off" else effort,
             thinking_tokens=task.thinking.tokens if task.thinking else 0,
-            temperature=task.temperature,
-            seed=task.seed,
-            max_output_tokens=task.max_output_tokens,
-            timeout_seconds=task.timeout_seconds,
             usual=Usual(seconds=TURN_SECONDS),
-            labels=_labels(task),
+            labels={"mull.turn.step": task.step},
             keep_cut=True,
         )
         async with _publishing(task) as on_text:
             call = call.model_copy(update={"on_text": on_text})
-            heard = await hear(self._model, call, task.max_attempts, EMPTY_REPLIES)
+            heard = await hear(self._model, call, EMPTY_REPLIES)
         return await asyncio.to_thread(_step, task, heard)
 
     @activity.defn
@@ -180,19 +168,13 @@ class TurnActivities:
         return await self._text(task)
 
     async def _text(self, task: PromptTask, *before: dict[str, str]) -> TextReply:
-        call = ModelCall(
-            model=task.model,
-            prompt="",
+        call = task.call(
             messages=(*before, {"role": "user", "content": task.prompt}),
-            temperature=0.0,
-            seed=0,
-            max_output_tokens=task.max_output_tokens,
-            timeout_seconds=task.timeout_seconds,
             usual=Usual(seconds=TURN_SECONDS),
-            labels=_labels(task),
+            labels={"mull.turn.step": task.step},
             keep_cut=True,
         )
-        heard = await hear(self._model, call, task.max_attempts)
+        heard = await hear(self._model, call)
         text = heard.text and cut_with_note(well_formed(heard.text), DRAFT_BYTES)
         now = datetime.now(UTC)
         return TextReply(text=text, error=heard.error, receipt=heard.receipt, timestamp=now)
@@ -239,10 +221,6 @@ async def _publish(step: int, texts: deque[str]) -> None:
                 written, seconds = written.then(more), seconds * SLOWER
     except Exception as error:
         activity.logger.warning("the answer is not shown while it is written: %s", error)
-
-
-def _labels(task: TurnTask) -> dict[str, str | int]:
-    return {"mull.turn.step": task.step, "mull.attempt": activity.info().attempt}
 
 
 def _chat(task: StepTask, *, native: bool) -> tuple[dict[str, object], ...]:

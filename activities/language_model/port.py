@@ -101,6 +101,26 @@ class ModelCall(Record):
         return "\n".join([self.prompt, *(one["content"] or "" for one in self.messages)])
 
 
+class Asked(Record):
+    """Who is asked, and within which bounds: what the task of every call of a model begins with.
+
+    Bounds that are None are the usual ones of the call.
+    """
+
+    model: str | None = None
+    temperature: float = 0.0
+    seed: int | None = 0
+    max_output_tokens: int | None = None
+    timeout_seconds: float | None = None
+    max_attempts: int = 5
+
+    def call(self, prompt: str = "", **more: Any) -> ModelCall:
+        """Make the call of it, with `more` fields; `labels` also get the number of the attempt."""
+        labels = {**more.pop("labels", {}), "mull.attempt": activity.info().attempt}
+        bounds = {name: getattr(self, name) for name in Asked.model_fields}
+        return ModelCall(prompt=prompt, labels=labels, **bounds | more)
+
+
 class ModelReply(Record):
     """The reply: its text or its tool calls, the model that wrote it, and what it cost.
 
@@ -245,33 +265,22 @@ def calls_made() -> int:
     return activity.info().attempt - Tries(*activity.info().heartbeat_details).waiting
 
 
-async def ask(
-    model: LanguageModel,
-    call: ModelCall,
-    max_attempts: int = 5,
-    empty_replies: int = EMPTY_REPLIES,
-) -> ModelReply:
-    """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
-
-    Raises SampleError as it is, an empty reply's after so many, and ApplicationError for every
-    other ModelError: non-retryable if no call like it can work, or, with the number of calls as its
-    detail, if `max_attempts` are used up. A 429 uses up none.
-    """
+async def _ask(model: LanguageModel, call: ModelCall, empty_replies: int) -> ModelReply:
     limited, waiting, empty = tries = Tries(*activity.info().heartbeat_details)
     used = activity.info().attempt - 1 - limited - waiting
-    if used >= max_attempts:
+    if used >= call.max_attempts:
         line = f"{used} attempts ended without a word: the worker died, or hung"
         raise ApplicationError(line, used, type="WorkerLost", non_retryable=True)
     async with heartbeating() as tell:
         tell(*tries)
         try:
-            return await model.complete(call.model_copy(update={"max_attempts": max_attempts}))
+            return await model.complete(call)
         except PermanentModelError as error:
             raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
         except ModelError as error:
             waits, again = isinstance(error, NotYetError), error.kind in ASKED_AGAIN
             refused = isinstance(error, TransientModelError) and error.status == 429
-            last = not refused and used + 1 >= max_attempts
+            last = not refused and used + 1 >= call.max_attempts
             last = last or (isinstance(error, UnreachableError) and error.last)
             if isinstance(error, SampleError) and (last or not again or empty + 1 >= empty_replies):
                 raise
@@ -290,12 +299,15 @@ async def ask(
             ) from None
 
 
-async def hear(
-    model: LanguageModel, call: ModelCall, max_attempts: int, empty_replies: int = EMPTY_REPLIES
-) -> Heard:
-    """Make one call as `ask` does, but for a lost reply, which becomes an error to go on with."""
+async def hear(model: LanguageModel, call: ModelCall, empty_replies: int = EMPTY_REPLIES) -> Heard:
+    """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
+
+    A lost reply, or so many empty ones, is an error to go on with. Raises ApplicationError for
+    every other ModelError: non-retryable if no call like it can work, or, with the number of calls
+    as its detail, if `max_attempts` are used up. A 429 uses up none.
+    """
     try:
-        reply = await ask(model, call, max_attempts, empty_replies)
+        reply = await _ask(model, call, empty_replies)
     except SampleError as error:
         receipt = Receipt(
             model=call.model,
