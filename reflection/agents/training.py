@@ -16,6 +16,7 @@ from reflection.agents.rating import Pairing
 from reflection.agents.request import Acting, TaskName, Tuning
 from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from reflection.agents.training_result import (
+    MOST_TASKS,
     BufferCounts,
     Decision,
     Gained,
@@ -34,7 +35,6 @@ from reflection.request import MOST_LISTED, Bounded, ModelName, Record
 from reflection.run import Budget, Usage, above, add_usage
 from reflection.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
-MOST_TASKS = 500
 TASK_BYTES = 100_000
 SHOWN_NAME_BYTES = 100
 WARNING_BYTES = 1_000
@@ -294,14 +294,16 @@ class Training(TrainingSoFar):
             self.failed(planned, f"{result.stop_reason}: {result.stop_explanation}")
             return
         self.step += 1
+        made, good = len(result.gains), sum(above(gain, 0) for gain in result.gains)
         self._measure(
             planned,
             Measured(
                 made=1,
                 solved=int(result.solved),
-                reflections=len(result.gains),
-                good=sum(above(gain, 0) for gain in result.gains),
+                reflections=made,
+                good=good,
                 helped=sum(result.helped),
+                by_task={planned.task: (good, made)} if made else {},
             ),
         )
         if result.gains and self.after is None:
