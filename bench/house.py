@@ -87,7 +87,13 @@ LOOPS = {
         "workflows/training.py",
         "commands/retroformer.py",
     ),
-    "batch": ("mull/batch/", "workflows/batch.py", "commands/batch.py", "commands/rows.py"),
+    "batch": (
+        "mull/batch/",
+        "workflows/batch.py",
+        "commands/batch.py",
+        "commands/lines.py",
+        "commands/rows.py",
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from activities.training.weights import load_policy, load_tokenizer, prompt_text
 from bench.hints import Puzzle, is_right, puzzle, reflection_prompt
 from mull.agents.memory import TrainItem
 from mull.agents.rating import RatedPair
+from mull.agents.training_result import Measured
 
 # At 0.3 a fifth of its reflections are right, at 0.9 one in 25: too few to learn from.
 TEMPERATURE, MOST_TOKENS, ROWS = 0.3, 24, 40
@@ -45,12 +46,16 @@ def write(
     return texts
 
 
-def share_right(
+def measure(
     folder: Path | str, tasks: Sequence[Puzzle], seed: int = 0, temperature: float = TEMPERATURE
-) -> float:
-    """Sample a reflection on each task, and return the share of right ones."""
-    texts = write(folder, tasks, seed, temperature)
-    return sum(map(is_right, tasks, texts)) / len(tasks)
+) -> Measured:
+    """Sample a reflection on each task, of which several may be the same, and rate them."""
+    right = list(map(is_right, tasks, write(folder, tasks, seed, temperature)))
+    by_task = dict[int, tuple[int, int]]()
+    for task, good in zip(tasks, right, strict=True):
+        counted, made = by_task.get(place := tasks.index(task), (0, 0))
+        by_task[place] = counted + good, made + 1
+    return Measured(made=len(right), reflections=len(right), good=sum(right), by_task=by_task)
 
 
 def read(path: Path) -> list[Puzzle]:

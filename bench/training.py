@@ -4,7 +4,7 @@
         [--turned none "every other" "random half"]
     .venv-train/bin/python -m bench.training --kills 10 [--methods …]
     .venv-train/bin/python -m bench.training --real [--sweep] [--hours 6] [--rounds 3] [--methods …]
-        [--tasks FILE] [--foreign FILE]
+        [--tasks FILE] [--foreign FILE] [--pairing positive]
 
 Needs the extra `train`. What is good is known by a rule (`bench.tiny_llama`), which neither the
 trainers nor the reward model are told: they have a replay buffer of rated pairs, a fifth of which
@@ -30,6 +30,7 @@ and goes on with the one that is best on the 10. No training is begun after `--h
 `--foreign FILE` the share is also measured on the tasks of a file that somebody else wrote: JSON
 Lines with `question`, `things`, `right` and `told`. With `--tasks FILE` it learns from the first 50
 tasks of such a file instead, in the file's order, and the others are the rest, ten or more.
+`--pairing positive` labels the reflections as the source does.
 """
 
 import argparse
@@ -44,7 +45,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from temporalio.testing import ActivityEnvironment
 
@@ -55,7 +56,7 @@ from activities.training.port import StageTask
 from bench import busy, parser, quartiles, real_model, server
 from bench.hints import Puzzle
 from bench.tiny_llama import Turned, build, rated_pairs, share_good
-from mull.agents.rating import RatedPair
+from mull.agents.rating import Pairing, RatedPair
 from mull.agents.training_result import (
     Measured,
     Method,
@@ -201,11 +202,6 @@ def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
     return missed
 
 
-def share(folder: Path | str, of: Sequence[Puzzle], seed: int = 0, **given: float) -> Measured:
-    """Measure the share of right reflections on tasks."""
-    return measured(real_model.share_right(folder, of, seed, **given), len(of))
-
-
 def to_learn(
     options: argparse.Namespace,
 ) -> tuple[Mapping[str, Puzzle], Mapping[str, Sequence[Puzzle]]]:
@@ -225,7 +221,7 @@ def real(options: argparse.Namespace) -> None:
     until = time.monotonic() + 3_600 * options.hours
     tasks, others = to_learn(options)
     for temperature in (real_model.TEMPERATURE, 0.9):
-        found = share("toy", list(tasks.values()), temperature=temperature)
+        found = real_model.measure("toy", list(tasks.values()), temperature=temperature)
         said = f"before, on the tasks that it learns from, at {temperature}"
         print(f"{said}: {found.share_good:.2f}")
     print(
@@ -246,7 +242,7 @@ def real(options: argparse.Namespace) -> None:
 
     @cache
     def untrained(name: str, seed: int) -> Measured:
-        return share("toy", others.get(name) or collected(seed)[1], seed)
+        return real_model.measure("toy", others.get(name) or collected(seed)[1], seed)
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -257,11 +253,13 @@ def real(options: argparse.Namespace) -> None:
                 print(f"{method:8} is left out: the time is up")
                 return math.nan
             pairs, held_out = collected(seed)
-            known = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
+            known: dict[str, Any] = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
+            known["pairing"] = options.pairing
             learned = asyncio.run(learn(root, method, seed, pairs, **known))
             used, shares = learned.stages["reflector"].settings, dict[str, float]()
             for name, of in {"held out": held_out, **({} if sweep else others)}.items():
-                before, after = untrained(name, seed), share(learned.folder, of, seed)
+                before = untrained(name, seed)
+                after = real_model.measure(learned.folder, of, seed)
                 gain, error = after.gain(before)
                 print(
                     f"{method:8}{used['learning_rate']:9.1e}{used['lora_rank']:5.0f}{seed:5} "
@@ -300,6 +298,8 @@ def main() -> None:
     given.add_argument("--kills", type=int, default=0, help="kill each stage so often instead")
     given.add_argument("--real", action="store_true", help="train SmolLM2")
     given.add_argument("--sweep", action="store_true", help="compare settings for SmolLM2 first")
+    pairings = get_args(Pairing)
+    given.add_argument("--pairing", choices=pairings, default="ordered", help="of SmolLM2's pairs")
     given.add_argument("--tasks", type=Path, help="learn from the first 50 tasks of a file")
     given.add_argument("--foreign", type=Path, help="tasks of a file, to measure on as well")
     given.add_argument("--hours", type=float, default=6.0, help="begin no training later than that")

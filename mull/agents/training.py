@@ -16,6 +16,7 @@ from mull.agents.rating import Pairing
 from mull.agents.request import Acting, TaskName, Tuning
 from mull.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from mull.agents.training_result import (
+    MOST_TASKS,
     BufferCounts,
     Decision,
     Gained,
@@ -33,7 +34,6 @@ from mull.request import MOST_LISTED, Bounded, ModelName, Record
 from mull.run import Budget, Counts, Usage, above, add_usage
 from mull.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
-MOST_TASKS = 500
 TASK_BYTES = 100_000
 SHOWN_NAME_BYTES = 100
 WARNING_BYTES = 1_000
@@ -293,14 +293,16 @@ class Training(TrainingSoFar):
             self.failed(planned, f"{result.stop_reason}: {result.stop_explanation}")
             return
         self.step += 1
+        made, good = len(result.gains), sum(above(gain, 0) for gain in result.gains)
         self._measure(
             planned,
             Measured(
                 made=1,
                 solved=int(result.solved),
-                reflections=len(result.gains),
-                good=sum(above(gain, 0) for gain in result.gains),
+                reflections=made,
+                good=good,
                 helped=sum(result.helped),
+                by_task={planned.task: (good, made)} if made else {},
             ),
         )
         if result.gains and self.after is None:

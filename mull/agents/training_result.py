@@ -1,7 +1,8 @@
 """How far a training came, and its result: what was rated, trained and measured."""
 
+from collections import defaultdict
 from datetime import datetime
-from math import sqrt
+from math import fsum, sqrt
 from typing import Literal
 
 from pydantic import Field, FiniteFloat
@@ -12,7 +13,7 @@ from mull.run import Usage, above
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
 Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
-MOST_POINTS = 100
+MOST_POINTS, MOST_TASKS = 100, 500
 StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
 
 
@@ -91,7 +92,8 @@ class Measured(Record):
     """What came of all rollouts with one reflector, untrained or tuned.
 
     Of the `made` ones `solved` succeeded at once. Of the `reflections` on the others, `good` ones
-    gained something, and with `helped` ones the task was solved.
+    gained something, and with `helped` ones the task was solved. `by_task` has the good reflections
+    on each task, by its place, and all of them.
     """
 
     made: int = 0
@@ -100,6 +102,7 @@ class Measured(Record):
     reflections: int = 0
     good: int = 0
     helped: int = 0
+    by_task: dict[int, tuple[int, int]] = Field(default_factory=dict, max_length=MOST_TASKS)
 
     @property
     def share_good(self) -> float | None:
@@ -107,18 +110,13 @@ class Measured(Record):
         return self.good / self.reflections if self.reflections else None
 
     @property
-    def variance(self) -> float:
-        """The variance of the share of good reflections, if they are independent; 0 for none.
-
-        One good and one bad more are supposed, or else a share of 0 or 1 would have no error.
-        """
-        share = (self.good + 1) / (self.reflections + 2)
-        return share * (1 - share) / self.reflections if self.reflections else 0.0
+    def error(self) -> float:
+        """The standard error of the share of good reflections; 0 for none."""
+        return _error(self)
 
     def gain(self, before: "Measured") -> tuple[float, float]:
         """By how much the share of good reflections rose, and the standard error of that."""
-        rose = (self.share_good or 0.0) - (before.share_good or 0.0)
-        return rose, sqrt(self.variance + before.variance)
+        return (self.share_good or 0.0) - (before.share_good or 0.0), _error(self, before)
 
     @property
     def share_helped(self) -> float | None:
@@ -127,7 +125,31 @@ class Measured(Record):
 
     def __add__(self, more: "Measured") -> "Measured":
         """Add up what came of other rollouts."""
-        return Measured(**{name: count + getattr(more, name) for name, count in self})
+        sums = {name: n + getattr(more, name) for name, n in self if name != "by_task"}
+        places = {**self.by_task, **more.by_task}
+        for place in self.by_task.keys() & more.by_task.keys():
+            (good, made), (others, all_others) = self.by_task[place], more.by_task[place]
+            places[place] = good + others, made + all_others
+        return Measured(**sums, by_task=places)
+
+
+def _error(*measured: Measured) -> float:
+    """Compute the standard error of a share, or of one less another on the same tasks.
+
+    Reflections on one task are alike, so that tasks are drawn, not reflections: Cochran (1977),
+    Sampling techniques, 3rd edition, 6.4, of a ratio. It is never below that of independent ones,
+    of which one good and one bad more are supposed: a share of 0 or 1 would have no error.
+    """
+    alone, moved = 0.0, defaultdict[int, float](float)
+    for one, sign in zip(measured, (1, -1), strict=False):
+        if one.reflections:
+            share = (one.good + 1) / (one.reflections + 2)
+            alone += share * (1 - share) / one.reflections
+        for place, (good, made) in one.by_task.items():
+            moved[place] += sign * (good - (one.share_good or 0.0) * made) / one.reflections
+    tasks = len(moved)
+    together = fsum(part**2 for part in moved.values()) * tasks / max(1, tasks - 1)
+    return sqrt(max(alone, together))
 
 
 class Decision(Record):

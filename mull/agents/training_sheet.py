@@ -1,7 +1,6 @@
 """The sheet of a training: what was rated and gained, each stage's curves, and what came of it."""
 
 from collections.abc import Iterator, Sequence
-from math import sqrt
 
 from mull import sheet as parts
 from mull.agents.training import RetroformerTrainingRequest
@@ -85,7 +84,7 @@ def _measured(seen: Seen) -> parts.Table:
     """Compare the untrained reflector with the tuned one, with standard errors."""
 
     def row(name: str, one: Measured) -> Sequence[parts.Cell]:
-        error = None if one.share_good is None else f"{sqrt(one.variance):.2f}"
+        error = None if one.share_good is None else f"{one.error:.2f}"
         rollouts = one.made, one.solved, one.failed or None
         return name, *rollouts, one.reflections, one.share_good, error, one.share_helped
 

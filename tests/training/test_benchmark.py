@@ -32,6 +32,20 @@ def test_it_says_whose_gains_are_turned(turned: Turned, count: int) -> None:
     assert even == (turned == "every other")
 
 
+def test_gains_are_turned_among_pairs_held_out_too() -> None:
+    """Of the pairs held out, and of the others, half of those with the same words, but for one."""
+    held, wrong, begun = range(0, 240, 5), Counter[tuple[bool, str]](), Counter[tuple[bool, str]]()
+    for number, pair in enumerate(rated_pairs(240, 0, turned="every other", held_out=held)):
+        assert pair.held_out == (number in held)
+        words = " ".join(sorted(item.reflection.split()[0] for item in pair.tried))
+        begun[pair.held_out, words] += 1
+        right = [item.rewards for item in pair.tried if is_good(item.reflection)]
+        wrong[pair.held_out, words] += right == [0.0]
+
+    assert {held for held, _ in begun} == {True, False}
+    assert all(wrong[alike] == count // 2 for alike, count in begun.items())
+
+
 def test_tasks_of_a_file_are_split_in_its_order(tmp_path: Path) -> None:
     """It learns from the first fifty, and is measured on the rest three times each."""
     file, tasks = tmp_path / "tasks.jsonl", [puzzle(f"task-{number}") for number in range(60)]

@@ -192,6 +192,38 @@ def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> 
     assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        # As if ten reflections had been made, not sixty: sqrt(0.25 / 9).
+        ([0, 6] * 5, None, 0.1667),
+        # Independent ones, as of a coin: sqrt(0.25 / 60), where tasks alone would have none.
+        ([3] * 10, None, 0.0645),
+        # Every task gained as much: no error but that of reflections.
+        ([0, 3] * 5, [3, 6] * 5, 0.0799),
+        # The same gain, on other tasks than those that went well before.
+        ([0, 3] * 5, [6, 3] * 5, 0.1667),
+    ],
+)
+def test_reflections_on_one_task_are_not_independent(
+    before: list[int], after: list[int] | None, error: float
+) -> None:
+    """Six on each of ten tasks: the error is that of tasks, and never below that of reflections."""
+
+    def counted(good: list[int]) -> Measured:
+        ones = [
+            Measured(made=6, reflections=6, good=one, by_task={place: (one, 6)})
+            for place, one in enumerate(good)
+        ]
+        return sum(ones, Measured())
+
+    found = counted(before)
+
+    assert found.by_task == {place: (one, 6) for place, one in enumerate(before)}
+    got = found.error if after is None else counted(after).gain(found)[1]
+    assert got == pytest.approx(error, abs=1e-4)
+
+
 def held_out(count: int, **given: Any) -> Training:
     """A training of so many tasks that has begun."""
     request = RetroformerTrainingRequest(
