@@ -148,6 +148,7 @@ def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
         sum(code_lines(path) for path in files if path.parts[0] != "bench"),
     )
     yield "product: lines of code of one loop alone", code_of_loops(files)
+    yield "product: classes with fields, and their fields", fields(files)
     yield "product: files", len(files)
     yield "product: folders", len({path.parent for path in files})
     yield "product: files by folders above them", dict(sorted(depths.items()))
@@ -158,6 +159,17 @@ def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
     largest = max(lines, key=lambda path: lines[path])
     yield "product: the longest file", f"{largest} ({lines[largest]})"
     yield "tests: lines of Python", sum(map(lines_of, (ROOT / "tests").rglob("*.py")))
+
+
+def fields(files: list[Path]) -> tuple[int, int]:
+    """Count the classes that have fields with types, and these fields."""
+    found = [
+        sum(isinstance(line, ast.AnnAssign) for line in node.body)
+        for path in files
+        for node in ast.walk(ast.parse((ROOT / path).read_bytes()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    return sum(map(bool, found)), sum(found)
 
 
 def names(files: list[Path]) -> Iterator[tuple[str, object]]:
