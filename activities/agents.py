@@ -7,10 +7,11 @@ from typing import Any
 from temporalio import activity
 
 from activities.critique import Written
-from activities.language_model.port import Asked, Heard, LanguageModel, Receipt, Usual, hear
+from activities.language_model.port import Asked, Heard, LanguageModel, Usual, hear
 from mull.agents.prompts import JudgeReply
 from mull.replies import read_reply, reply_schema
 from mull.request import DRAFT_BYTES, Record
+from mull.run import Receipt
 from mull.text import cut_with_note, well_formed
 
 

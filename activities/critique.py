@@ -15,8 +15,8 @@ from mull.critique.prompts import (
     build_revision_prompt,
 )
 from mull.critique.request import Format
-from mull.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing, Record
-from mull.run import Spending
+from mull.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing
+from mull.run import Receipt
 from mull.text import cut_with_note, encoded_size, well_formed
 
 
@@ -48,7 +48,7 @@ class RevisionTask(WritingTask):
     score: float | None = None
 
 
-class Written(Record):
+class Written(Receipt):
     """A text, or None with the reason in `error`; and what it cost.
 
     `report` is what the task's guardrails found; None without any, or where they are not known.
@@ -57,12 +57,6 @@ class Written(Record):
     text: str | None
     cut: bool = False
     error: str | None = None
-    model: str | None = None
-    finish_reason: str | None = None
-    max_output_tokens: int | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending
     timestamp: datetime
     report: Report | None = None
 

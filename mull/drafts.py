@@ -42,9 +42,8 @@ class PlainDraft(Made):
 
     text: str
     origin: str
-    finish_reason: str | None = None
     cut: bool = False
-    left_out: tuple[str, ...] = ()
+    attempts: int = 0
 
     @property
     def doubt(self) -> str:

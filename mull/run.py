@@ -70,21 +70,23 @@ class Spending(Record):
         return self.input_tokens + self.output_tokens
 
 
-class Made(Record):
-    """A text that a model or a person made, and what it took.
+class Receipt(Record):
+    """Which model replied, what was left out of the call, and what it cost in how many attempts."""
 
-    `index` counts from 0. `author` is the person who wrote it or asked for it. `attempts` are the
-    calls made for it, and `spending` is None where none of them brought a reply, and for a
-    person's text.
-    """
+    model: str | None = None
+    finish_reason: str | None = None
+    max_output_tokens: int | None = None
+    left_out: tuple[str, ...] = ()
+    attempts: int = 1
+    spending: Spending | None = None
+
+
+class Made(Receipt):
+    """What a model or a person made, counted from 0; `author` is the person behind it."""
 
     index: int
     author: str | None = None
-    model: str | None = None
     seed: int | None = None
-    max_output_tokens: int | None = None
-    attempts: int = 0
-    spending: Spending | None = None
     timestamp: datetime | None = None
 
 

@@ -21,7 +21,7 @@ from temporalio.exceptions import ApplicationError
 
 from mull.connection import heartbeating
 from mull.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
-from mull.run import Spending
+from mull.run import Receipt, Spending
 from mull.turn.budget import Effort
 from mull.turn.tools import AskedCall, Tool
 
@@ -150,17 +150,6 @@ class Abilities(NamedTuple):
     least_thinking: int | None = None
     unasked: bool = False
     least_effort: Effort | None = None
-
-
-class Receipt(Record):
-    """Which model replied, what was left out of the call, and what it cost."""
-
-    model: str | None = None
-    finish_reason: str | None = None
-    max_output_tokens: int | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending
 
 
 class Heard(NamedTuple):

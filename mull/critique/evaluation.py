@@ -20,7 +20,7 @@ from mull.replies import (
     reply_schema,
 )
 from mull.request import Record
-from mull.run import Spending, above
+from mull.run import Receipt, above
 from mull.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
@@ -50,12 +50,11 @@ class Cap(Record):
     reason: str
 
 
-class JudgeReply(Record):
+class JudgeReply(Receipt):
     """One reply of one judge; `scores` is None if the call failed or the reply is unreadable.
 
     `score` is the average of `scores`, 0 to 1 by criterion, by the criteria's weights. `error`
     says what went wrong. `unreadable` is True if asking again, with the error shown, may help.
-    `attempts` is the number of calls made.
     """
 
     score: float | None = None
@@ -64,11 +63,6 @@ class JudgeReply(Record):
     confidence: Confidence | None = None
     error: str | None = None
     unreadable: bool = False
-    model: str | None = None
-    max_output_tokens: int | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending | None = None
 
 
 class Judgement(Record):

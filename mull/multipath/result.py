@@ -70,6 +70,7 @@ class Draft(Made):
     text: str
     origin: Origin
     cut: bool = False
+    attempts: int = 0
     critiques: tuple[Critique, ...] | None = None
     suggestions: tuple[str, ...] = ()
     report: TestReport | None = None

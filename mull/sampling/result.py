@@ -178,9 +178,6 @@ class Response(Made):
     vote: str | None = None
     reasoning: str = ""
     error: str | None = None
-    left_out: tuple[str, ...] = ()
-    finish_reason: str | None = None
-    attempts: int = 1
 
     @property
     def failed(self) -> bool:

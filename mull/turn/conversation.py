@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from mull.replies import Members, OptionalText, Reply, Text, as_json, read_reply, spoken
 from mull.request import Record
-from mull.run import BYTES_A_TOKEN, Spending
+from mull.run import BYTES_A_TOKEN, Receipt
 from mull.text import quoted, well_formed
 from mull.turn.tools import CALLS_BYTES, MOST_CALLS, AskedCall, Tool, ToolCall, cut_middle
 
@@ -64,7 +64,7 @@ class Message(Record):
     call_id: str | None = None
 
 
-class StepReply(Record):
+class StepReply(Receipt):
     """One reply of the model: its text or its calls, or in `error` why it can't be used.
 
     `calls_left_out` are those after the first that are read.
@@ -74,12 +74,6 @@ class StepReply(Record):
     calls: tuple[AskedCall, ...] = ()
     calls_left_out: int = 0
     error: str | None = None
-    model: str | None = None
-    finish_reason: str | None = None
-    max_output_tokens: int | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending | None = None
 
 
 class StreamedText(Record):
