@@ -53,12 +53,7 @@ LOOPS = {
         "activities/critique.py",
         "workflows/reflect_on_result.py",
     ),
-    "agent": (
-        "mull/multipath/",
-        "activities/multipath.py",
-        "workflows/multi_path.py",
-        "workflows/nodes.py",
-    ),
+    "agent": ("mull/multipath/", "activities/multipath.py", "workflows/multi_path.py"),
     "turn": (
         "mull/turn/",
         "activities/turn.py",

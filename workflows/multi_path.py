@@ -1,26 +1,56 @@
 """Retrieve, route, then research or code: each draft is checked and revised."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
+    from activities.checks import Examples, ExamplesTask, read_examples
+    from activities.code_tests.activity import TestingActivities, TestTask
+    from activities.documents.retrieval import DocumentActivities, RetrievalTask
+    from activities.multipath import (
+        AgentTask,
+        CodeTask,
+        Generated,
+        MultiPathActivities,
+        ReflectionTask,
+        Replied,
+        ReportTask,
+        RouteTask,
+        TestsTask,
+    )
+    from activities.sandbox import port as sandbox
     from mull import telemetry
     from mull.multipath import loop
     from mull.multipath.loop import Run
-    from mull.multipath.request import MultiPathRequest
-    from mull.multipath.result import Decision, MultiPathResult, StopReason
+    from mull.multipath.request import OUTPUT_BYTES, MultiPathRequest
+    from mull.multipath.result import Decision, Draft, MultiPathResult, Routing, StopReason
     from mull.multipath.sheet import sheet
-    from mull.multipath.state import Node
+    from mull.multipath.state import Mode, Node, Passage
+    from mull.multipath.suite import Suite
     from mull.request import fitted
     from mull.run import Part
     from mull.sheet import Sheet
+    from mull.text import CUT_NOTE
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.nodes import Ended, Nodes
+    from workflows.calls import (
+        Lost,
+        call_times,
+        explain,
+        lost,
+        permanent,
+        retrieval_times,
+        run_locally,
+        test_times,
+    )
+
+Value = TypeVar("Value", bound=Replied)
 
 WRITES = frozenset({"generate_report", "generate_code"})
 # Their explanations quote what a model, a test or a document said.
@@ -28,6 +58,14 @@ QUOTING: frozenset[StopReason] = frozenset({"unrouted", "reflection_failed", "te
 NUMBERS = (
     "after", "next", "mode", "revisions", "critiques", "passed", "total", "stop", "stop_reason",
 )  # fmt: skip
+
+
+class Ended(Exception):  # noqa: N818 - an outcome, as StopIteration is, and not an error
+    """The walk ends at a node, for a `reason`; without one the run was cut short."""
+
+    def __init__(self, reason: StopReason | None = None, said: str = "") -> None:
+        super().__init__(said)
+        self.reason, self.said = reason, said
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -40,80 +78,318 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     def __init__(self, request: MultiPathRequest) -> None:
         """Begin with S as the source has it: P, and nothing else."""
         super().__init__(Run(request))
-        nodes = self._nodes = Nodes(self._state, self._calls, self._people)
-        self._work: dict[Node, Callable[[], Awaitable[Ended | None]]] = {
-            "retrieve": nodes.retrieve,
-            "route": nodes.route,
-            "generate_report": nodes.generate_report,
-            "reflect_on_report": nodes.reflect_on_report,
-            "generate_code": nodes.generate_code,
-            "test_code": nodes.test_code,
-        }
+        self._request, self._entry = request, request.entry
+        limit = request.max_output_tokens
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts, limit)
 
     @workflow.run
     async def run(self, _: MultiPathRequest) -> MultiPathResult:
         """Walk from node to node, ask a person where that is wanted, and return the result."""
         with self._running() as span:
             await self._find_attributes()
-            await self._walk_until_decided()
+            with suppress(Ended):
+                await self._retrieve()
+                await self._route()
+                if self._state.mode == "code":
+                    await self._find_tests()
+                await self._write_and_check()
             while not self._state.stopped:
                 await self._wait_for_review()
-                await self._walk_until_decided()
+                with suppress(Ended):
+                    await self._write_and_check()
             result = fitted(self._state.result(), "output")
             output = (result.output or "")[:400]
             self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
             return result
 
-    async def _walk_until_decided(self) -> None:
-        """Visit one node after the other, until a decision ends the run or waits."""
-        while (node := self._state.next) is not None:
-            first_code = node == "generate_code" and not self._state.drafts
-            if first_code and not await self._find_tests():
-                return
-            await self._visit(node)
+    async def _write_and_check(self) -> None:
+        """Reflect on or test each draft, and refine it, until a decision ends the run or waits."""
+        while self._state.goes_on:
+            if self._state.mode == "research":
+                await self._generate_report()
+                await self._reflect_on_report()
+            else:
+                await self._generate_code()
+                await self._test_code()
 
-    async def _visit(self, node: Node) -> None:
-        """Do a node's work, and decide."""
-        if not self._has_room(self._part(node)):
-            return
-        self._step = node
-        with self._node_span(node) as leave:
-            ended = await self._work[node]()
-            leave(ended)
-        if ended is None or ended.reason is not None:
-            self._state.after = node
-        if ended is None:
-            self._decided(self._state.decide(workflow.now()))
-        else:
-            self._end(ended)
+    async def _retrieve(self) -> None:
+        """Search the documents for D; without any it stays empty.
 
-    async def _find_tests(self) -> bool:
-        """Find or write the tests for the code; False if the run ended meanwhile."""
+        Raises ApplicationError if they can't be searched: an answer must not rest on less.
+        """
+        request = self._request
+        passages: tuple[Passage, ...] = ()
+        with self._node("retrieve") as span:
+            if request.docs is not None:
+                task = RetrievalTask(
+                    prompt=request.prompt, docs=request.docs, passages=request.passages
+                )
+                times = retrieval_times(request.max_attempts)
+                summary = f"up to {request.passages} passages"
+                found = await self._calls.make(DocumentActivities.retrieve, task, summary, times)
+                if isinstance(found, ActivityError):
+                    raise permanent(found) or lost(explain(found)).failure
+                if found is None:
+                    raise Ended
+                passages = found.passages
+                for warning in (*found.warnings, *found.left_out):
+                    self._state.warn(warning)
+            span.set_attribute("mull.passages", len(passages))
+        self._decided(self._state.retrieved(passages, workflow.now()))
+
+    async def _route(self) -> None:
+        """Choose M, as the request or the model says; a reply unreadable twice is an outcome.
+
+        Raises ApplicationError where the model can't be asked at all: nothing is there to keep.
+        """
+        mode = self._request.mode
+        with self._node("route", None if mode else "evaluating") as span:
+            if mode is not None:
+                why = "the request names it"
+                routing = Routing(mode=mode, reason=why, chosen_by="request")
+            else:
+                asked = MultiPathActivities.route, RouteTask(**self._bounds()), "research or code"
+                reply = await self._ask("evaluating", *asked)
+                if isinstance(reply, Lost):
+                    raise reply.failure
+                routing = reply.routing
+            chosen = {"mull.mode": routing.mode, "mull.chosen_by": routing.chosen_by}
+            span.set_attributes(base.known(chosen))
+        self._decided(self._state.routed(routing, workflow.now()))
+
+    async def _generate_report(self) -> None:
+        """Write the first report, or refine the last one by K."""
+        run, index = self._state, len(self._state.drafts)
+        task = ReportTask(
+            **self._writing(),
+            report=run.output if index else None,
+            critiques=run.critiques,
+            suggestions=run.suggestions,
+            creative=self._request.creative,
+        )
+        refines = f": draft {run.revisions} refined" if index else ""
+        asked = MultiPathActivities.generate_report, task, f"draft {index + 1}{refines}"
+        await self._generate("generate_report", "research", *asked)
+
+    async def _reflect_on_report(self) -> None:
+        """Find K of the newest report; where that can't be had twice, the run ends."""
+        request, index = self._request, len(self._state.drafts) - 1
+        task = ReflectionTask(
+            **{**self._bounds(), "model": request.judge},
+            index=index,
+            sources=self._state.sources,
+            report=self._state.output,
+            creative=request.creative,
+            writer=request.model,
+        )
+        summary = f"draft {index + 1}: ask {request.judge or 'the judge'}"
+        asked = MultiPathActivities.reflect_on_report, task, summary
+        with self._node("reflect_on_report", "evaluating") as span:
+            reply = await self._ask("evaluating", *asked)
+            if isinstance(reply, Lost) or reply.error is not None:
+                why = reply if isinstance(reply, Lost) else reply.error
+                raise Ended("reflection_failed", f"reflection on the report failed: {why}")
+            span.set_attribute("mull.critiques", len(reply.critiques))
+            span.set_attribute("mull.draft.index", index)
+            span.set_attribute("mull.suggestions", len(reply.suggestions))
+        known = reply.critiques, reply.suggestions, workflow.now(), reply.assembled
+        self._decided(self._state.reflected(*known))
+
+    async def _find_tests(self) -> None:
+        """Take the user's tests, or else the prompt's examples, or have tests written."""
         self._step = "generate_code"
-        await self._nodes.find_tests()
-        if self._state.suite is not None:
-            return True
-        if not self._has_room("generating"):
-            return False
-        with self._node_span("write_tests") as leave:
-            ended = await self._nodes.write_tests()
-            leave(ended)
-        if ended is not None:
-            self._end(ended)
-        return ended is None
+        request, tests = self._request, self._request.tests
+        task = ExamplesTask(
+            prompt=request.prompt, entry=request.entry, tests=tests.text if tests else None
+        )
+        found: Examples | None = await run_locally(read_examples, task)
+        if found is None:
+            self._state.warn("the prompt's examples could not be read")
+            found = Examples(cases=())
+        self._entry = entry = request.entry or found.entry
+        if tests is not None:
+            self._state.suite = Suite(origin="user", kind=tests.kind, file=tests, entry=entry)
+        elif found.cases:
+            cases = found.cases
+            self._state.suite = Suite(origin="prompt", kind="cases", cases=cases, entry=entry)
+        else:
+            await self._write_tests()
 
-    def _part(self, node: Node) -> Part | None:
-        """Name the part of the spending that a node's call belongs to; None: it asks no model."""
-        if node in WRITES:
-            return self._nodes.part
-        asks = node == "reflect_on_report" or (node == "route" and self._state.request.mode is None)
-        return "evaluating" if asks else None
+    async def _write_tests(self) -> None:
+        """Have tests written; where they can't be had twice, the run goes on without."""
+        task = TestsTask(**self._bounds(), entry=self._entry, seed=self._request.seed or 0)
+        with self._node("write_tests", "generating") as span:
+            asked = MultiPathActivities.write_tests, task, "tests"
+            reply = await self._ask("generating", *asked)
+            if isinstance(reply, Lost) or reply.error is not None:
+                why = reply if isinstance(reply, Lost) else reply.error
+                self._state.untested = f"no usable tests: {why}"
+                return
+            cases, entry = reply.cases, reply.entry
+            self._state.suite = Suite(origin="model", kind="cases", cases=cases, entry=entry)
+            span.set_attribute("mull.total", len(cases))
 
-    def _end(self, ended: Ended) -> None:
+    async def _generate_code(self) -> None:
+        """Write the first code, or repair the last by E."""
+        run, suite, index = self._state, self._state.suite, len(self._state.drafts)
+        task = CodeTask(
+            **self._writing(),
+            suite=suite,
+            entry=suite.entry if suite else self._entry,
+            code=run.output if index else None,
+            failure=run.error,
+        )
+        summary = f"draft {index + 1}{': a repair' if index else ''}"
+        asked = MultiPathActivities.generate_code, task, summary
+        await self._generate("generate_code", "code", *asked)
+
+    async def _test_code(self) -> None:
+        """Find E of the newest code in a sandbox; where it can't be tested, the run ends."""
+        request, suite, index = self._request, self._state.suite, len(self._state.drafts) - 1
+        with self._node("test_code") as span:
+            if suite is None:
+                raise Ended("test_failed", self._state.untested or "there are no tests")
+            task = TestTask(
+                index=index,
+                code=self._state.output,
+                suite=suite,
+                language=request.language,
+                packages=request.packages,
+                limits=request.limits,
+            )
+            tests = suite.file.name if suite.file is not None else f"{len(suite.cases)} tests"
+            times = test_times(request.limits.wall_seconds, request.max_attempts)
+            asked = TestingActivities.test_code, task, f"draft {index + 1}: {tests}"
+            report = await self._calls.make(*asked, times, sandbox.TASK_QUEUE)
+            if isinstance(report, ActivityError):
+                raise Ended("test_failed", f"the code could not be tested: {explain(report)}")
+            if report is None:
+                raise Ended
+            decision = self._state.tested(report, workflow.now())
+            span.set_attribute("mull.draft.index", index)
+            span.set_attributes(base.numbers(report, ("passed", "total", "status", "backend")))
+            span.set_attribute("mull.quarantined", len(self._state.quarantined))
+        self._decided(decision)
+
+    async def _generate(
+        self,
+        node: Node,
+        mode: Mode,
+        activity: Callable[..., Awaitable[Generated]],
+        task: AgentTask,
+        summary: str,
+    ) -> None:
+        """Have a draft written, and keep it with the person who asked for it where one did.
+
+        If there is no text, the run ends. Raises ApplicationError if the call for the first draft
+        failed.
+        """
+        run, index, seed = self._state, len(self._state.drafts), self._request.seed
+        part: Part = "revising" if index else "generating"
+        with self._node(node, part) as span:
+            reply = await self._ask(part, activity, task, summary)
+            if isinstance(reply, Lost) and not index:
+                raise reply.failure
+            if isinstance(reply, Lost) or reply.text is None:
+                why = reply if isinstance(reply, Lost) else lost(reply.error)
+                better = "better " if index else ""
+                raise Ended("generation_failed", f"no {better}draft could be generated: {why}")
+            span.set_attribute("mull.draft.index", index)
+        if reply.text.endswith(CUT_NOTE):
+            run.warn(f"draft {index + 1} was cut to {OUTPUT_BYTES:,} bytes, the size for a result")
+        elif reply.cut:
+            run.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
+        receipt = reply.receipt
+        draft = Draft(
+            index=index,
+            mode=mode,
+            text=reply.text,
+            origin="refined" if index else "generated",
+            author=run.last.author if run.last else None,
+            model=receipt.model,
+            seed=None if seed is None or "seed" in receipt.left_out else seed + index,
+            max_output_tokens=receipt.max_output_tokens,
+            cut=reply.cut,
+            attempts=receipt.attempts,
+            spending=receipt.spending,
+            timestamp=reply.timestamp,
+        )
+        self._decided(run.generated(draft, workflow.now(), reply.assembled))
+
+    @contextmanager
+    def _node(
+        self, name: Node | Literal["write_tests"], part: Part | None = None
+    ) -> Iterator[Span]:
+        """Span the work of one node under its own name, in the history's group of its draft.
+
+        `part` is what the spending of its calls belongs to; None: it asks no model. Raises Ended,
+        once that is decided and recorded, where there is no room for it or its work ends the run.
+        """
+        if not self._has_room(part):
+            raise Ended
+        if name != "write_tests":
+            self._step = name
+        number = self._state.revisions + (name in WRITES)
+        group = f"draft {number}" if number else None
+        ended: Ended | None = None
+        with base.span(name, telemetry.NODE_KINDS[name], {"mull.revision": number}, group) as span:
+            try:
+                yield span
+            except Ended as error:
+                span.set_attribute("error.type", error.reason or "cut_short")
+                ended = error
+        if ended is None:
+            return
         if ended.reason is None:
             self._cut_short()
         else:
+            if name != "write_tests":
+                self._state.after = name
             self._stop(ended.reason, ended.said)
+        raise ended
+
+    async def _ask(
+        self, part: Part, activity: Callable[..., Awaitable[Value]], task: AgentTask, summary: str
+    ) -> Value | Lost:
+        """Ask, and once more with what was wrong where the reply can't be read.
+
+        The second reply counts, whatever it is: its `error` says where it can't be used. Raises
+        Ended where the run was cut short, or has no room to ask again.
+        """
+        reply = await self._calls.ask(part, activity, task, summary, self._times)
+        if isinstance(reply, Replied) and reply.unreadable:
+            if self._people.over:
+                raise Ended
+            if full := self._state.no_room(part):
+                raise Ended("budget", full)
+            task = task.model_copy(update={"error": reply.error})
+            again = f"{summary} again: the reply could not be read"
+            reply = await self._calls.ask(part, activity, task, again, self._times)
+        if isinstance(reply, ActivityError):
+            return lost(explain(reply))
+        if reply is None:
+            raise Ended
+        return reply
+
+    def _bounds(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            "prompt": request.prompt,
+            "model": request.model,
+            "max_output_tokens": request.max_output_tokens,
+            "timeout_seconds": request.call_timeout_seconds,
+            "max_attempts": request.max_attempts,
+        }
+
+    def _writing(self) -> dict[str, Any]:
+        return {
+            **self._bounds(),
+            "index": len(self._state.drafts),
+            "sources": self._state.sources,
+            "temperature": self._request.temperature,
+            "seed": self._request.seed,
+            "output_bytes": OUTPUT_BYTES,
+        }
 
     async def _revise_for(self, asked: str, author: str) -> None:
         self._decided(loop.grant(self._state, asked, author, workflow.now()))
@@ -134,41 +410,4 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
     def _updates(self) -> list[base.Update]:
-        return [telemetry.REVISIONS.value_set(self._state.state.revisions), *super()._updates()]
-
-    @contextmanager
-    def _node_span(self, name: str) -> Iterator[Callable[[Ended | None], None]]:
-        """Span one node under its own name, in the history's group of its draft.
-
-        What it yields takes why the run ends there, or None, once the node's work is done.
-        """
-        number = self._state.state.revisions + (name in WRITES)
-        group = f"draft {number}" if number else None
-        kind = telemetry.NODE_KINDS[name]
-        with base.span(name, kind, {"mull.revision": number}, group) as span:
-            yield lambda ended: _record_node(span, name, self._state, ended)
-
-
-def _record_node(span: Span, node: str, run: Run, ended: Ended | None) -> None:
-    """Write into a node's span what it left behind, or why the run ends there."""
-    if ended is not None:
-        span.set_attribute("error.type", ended.reason or "cut_short")
-        return
-    numbers: dict[str, base.Attribute | None] = {}
-    draft = run.drafts[-1] if run.drafts else None
-    if node == "retrieve":
-        numbers["mull.passages"] = len(run.sources)
-    elif node == "route":
-        numbers["mull.mode"] = run.state.mode
-        numbers["mull.chosen_by"] = run.routing.chosen_by if run.routing else None
-    elif node == "write_tests":
-        numbers["mull.total"] = len(run.suite.cases) if run.suite else None
-    elif draft is not None:
-        numbers["mull.draft.index"] = draft.index
-        if node == "reflect_on_report":
-            numbers["mull.critiques"] = len(draft.critiques or ())
-            numbers["mull.suggestions"] = len(draft.suggestions)
-        if node == "test_code" and draft.report is not None:
-            found = base.numbers(draft.report, ("passed", "total", "status", "backend"))
-            numbers |= found | {"mull.quarantined": len(run.quarantined)}
-    span.set_attributes(base.known(numbers))
+        return [telemetry.REVISIONS.value_set(self._state.revisions), *super()._updates()]

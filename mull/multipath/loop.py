@@ -1,6 +1,7 @@
-"""One run of the agent: its state, drafts, decisions and spending, updated node by node.
+"""One run of the agent: its state S, which each node changes, and what it decides by it.
 
-Also what a person's review changes, and the run's progress and result.
+Also what a person's review changes, and the run's progress and result. Source of S and of the
+decisions: the technical report that `mull.multipath.state` cites, sections 2.1 and 2.3.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from mull.multipath.result import (
     better_report,
     is_open,
 )
-from mull.multipath.state import Critique, Node, Passage, State, transition
+from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.multipath.verdict import believed, quarantine
 from mull.request import Review
@@ -40,6 +41,10 @@ PARTS: tuple[Part, ...] = ("generating", "evaluating", "revising")
 class Run(DraftState[Decision, Draft]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
+    P is the request's prompt, D are the passages of `sources`, M is `mode`, T_m `output`, E `error`
+    and R_n `revisions` (1 after the first draft). K has two parts: `critiques`, which alone drive
+    the loop, and `suggestions`, ideas beyond D that never do.
+
     In `spent`, `generating` is first drafts and tests, `evaluating` routes and reflections,
     `revising` every later draft. `after` is the last completed node. `allowed` is R_max, once the
     path is chosen. `untested` says why there is no suite. `assembled` is the newest report in its
@@ -51,23 +56,34 @@ class Run(DraftState[Decision, Draft]):
 
     request: MultiPathRequest
     spent: dict[Part, list[Spending]] = field(default_factory=lambda: {part: [] for part in PARTS})
-    state: State = field(init=False)
-    after: Node | None = None
-    routing: Routing | None = None
     sources: tuple[Source, ...] = ()
+    routing: Routing | None = None
+    output: str = ""
+    critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    error: Failure | None = None
+    revisions: int = 0
+    after: Node | None = None
     suite: Suite | None = None
     untested: str | None = None
     quarantined: tuple[Disputed, ...] = ()
     allowed: int | None = None
     assembled: str | None = None
 
-    def __post_init__(self) -> None:
-        self.state = State(prompt=self.request.prompt)
+    @property
+    def mode(self) -> Mode | None:
+        """The path, None while it is undefined."""
+        return self.routing.mode if self.routing else None
 
     @property
-    def next(self) -> Node | None:
-        """The next node; None if the run ends or waits for a person."""
-        return self.last.next if self.last is not None else "retrieve"
+    def goes_on(self) -> bool:
+        """False once a decision ended the run, or waits for a person."""
+        return self.last is not None and self.last.next is not None
+
+    @property
+    def exhausted(self) -> bool:
+        """True once R_n has reached R_max."""
+        return self.revisions >= (self.allowed or 0)
 
     @property
     def open(self) -> bool:
@@ -82,12 +98,11 @@ class Run(DraftState[Decision, Draft]):
 
     def replace(self, text: str, author: str, at: datetime) -> None:
         """Take a person's text as the result, unchecked."""
-        mode = self.state.mode
-        if mode is None:
+        if self.mode is None:
             raise ValueError("no path is chosen yet, so there is no draft to replace")
         self.chosen = index = len(self.drafts)
         theirs = Draft(
-            index=index, mode=mode, text=text, origin="replaced", author=author, timestamp=at
+            index=index, mode=self.mode, text=text, origin="replaced", author=author, timestamp=at
         )
         self.drafts.append(theirs)
 
@@ -100,88 +115,107 @@ class Run(DraftState[Decision, Draft]):
     @property
     def judges(self) -> int:
         """The calls that judge a draft: code is tested, which costs nothing."""
-        return 1 if self.state.mode == "research" else 0
+        return 1 if self.mode == "research" else 0
 
     def prompt(self, part: Part) -> tuple[list[str], int | None]:
         """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         texts = [self.request.prompt]
         if part != "evaluating" or self.drafts:
             texts += [source.passage.text for source in self.sources]
-            texts += [self.state.output, *(point.words for point in self.state.critiques)]
+            texts += [self.output, *(point.words for point in self.critiques)]
         if self.suite is not None and self.suite.file is not None:
             texts.append(self.suite.file.text)
         return texts, self.request.max_output_tokens
 
-    def retrieved(self, passages: Sequence[Passage]) -> None:
-        """Set D, and number its passages as sources from 1; long passages are cut."""
-        documents = tuple(
+    def retrieved(self, passages: Sequence[Passage], at: datetime) -> Decision:
+        """Set D, its passages numbered as sources from 1; long passages are cut."""
+        self.after = "retrieve"
+        documents = (
             passage.model_copy(update={"text": cut_encoded(passage.text, PASSAGE_BYTES)})
             for passage in passages
         )
-        self._set(documents=documents)
         self.sources = tuple(
             Source(number=number, passage=passage) for number, passage in enumerate(documents, 1)
         )
+        why = "no passage retrieved: no documents were given, or none matched"
+        if passages:
+            why = f"{tally_words(len(passages), 'passage')} retrieved"
+        return self.settle(None, why, at, next="route")
 
-    def routed(self, routing: Routing) -> None:
-        """Set M, and R_max with it."""
-        self.routing = routing
-        self._set(mode=routing.mode)
-        self.allowed = None if routing.mode is None else self.request.r_max(routing.mode)
+    def routed(self, routing: Routing, at: datetime) -> Decision:
+        """Set M, and R_max with it; without a path the run ends."""
+        self.after, self.routing = "route", routing
+        mode = routing.mode
+        if mode is None:
+            why = "could not choose between research and code"
+            return self.stop("unrouted", f"{why}: {routing.error or routing.reason}", at)
+        self.allowed = self.request.r_max(mode)
+        node: Node = "generate_report" if mode == "research" else "generate_code"
+        return self.settle(None, f"the path is {mode}", at, next=node)
 
     def _best(self) -> Draft | None:
         return best_of(self.drafts)
 
-    def generated(self, draft: Draft, assembled: str | None = None) -> None:
+    def generated(self, draft: Draft, at: datetime, assembled: str | None = None) -> Decision:
         """Add a new T_m, and its final form; R_n grows by one."""
         self.drafts.append(draft)
-        self.assembled = assembled
-        self._set(output=draft.text, revisions=self.state.revisions + 1)
+        self.output, self.assembled = draft.text, assembled
+        self.revisions += 1
+        research = draft.mode == "research"
+        self.after = "generate_report" if research else "generate_code"
+        node: Node = "reflect_on_report" if research else "test_code"
+        return self.settle(None, f"draft {self.revisions} is written", at, next=node)
 
     def reflected(
         self,
         critiques: tuple[Critique, ...],
         suggestions: tuple[str, ...],
+        at: datetime,
         assembled: str | None = None,
-    ) -> None:
-        """Replace K by that of the newest draft, and its final form by one with the suggestions."""
-        self._amend(critiques=critiques, suggestions=suggestions)
-        self.assembled = assembled
-        self._set(critiques=critiques, suggestions=suggestions)
+    ) -> Decision:
+        """Replace K by that of the newest draft, and its final form by one with the suggestions.
 
-    def tested(self, report: TestReport) -> None:
+        The run ends if there are no critiques, or R_n has reached R_max.
+        """
+        self._amend(critiques=critiques, suggestions=suggestions)
+        self.critiques, self.suggestions = critiques, suggestions
+        self.after, self.assembled = "reflect_on_report", assembled
+        if not critiques:
+            return self.stop("consistent", "the reflection found nothing to fix", at)
+        left = tally_words(len(critiques), "critique")
+        if self.exhausted:
+            drafts = tally_words(self.revisions, "draft")
+            return self.stop("max_revisions", f"{left} left after {drafts}", at)
+        return self.settle(None, f"{left} to fix", at, next="generate_report")
+
+    def tested(self, report: TestReport, at: datetime) -> Decision:
         """Add the newest draft's test report, and set E of all drafts without quarantined tests.
 
-        S gets E of the newest draft, or none if the best draft has none.
+        S gets E of the newest draft, or none if the best draft has none. The run ends if it is
+        none, or R_n has reached R_max.
         """
         for warning in report.warnings:
             self.warn(warning)
         self._amend(report=report)
+        last = self.exhausted
         if self.suite is not None:
-            last = self.state.revisions >= (self.allowed or 0)
             self.quarantined = quarantine(self.drafts, self.suite, last=last)
         for draft in self.drafts:
             if draft.report is not None:
                 self._amend(draft.index, error=believed(draft.report, self.quarantined))
-        self._set(error=self._deciding().error)
-
-    def decide(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
-        """Apply the transition function to the last completed node."""
-        if self.after is None:
-            raise ValueError("no node is complete yet")
-        step = transition(self.after, self.state, self.allowed or 0)
-        if step.ending is None:
-            why = "a person asked for another draft" if asked else step.reason
-            return self.settle(None, why, at, author, asked=asked, next=step.node)
-        ending, more = step.ending, ""
-        if ending == "passed" and self.quarantined:
-            ending = "max_revisions"
+        self.error = self._deciding().error
+        self.after = "test_code"
+        if self.error is not None and last:
+            drafts = tally_words(self.revisions, "draft")
+            return self.stop("max_revisions", f"a test still fails after {drafts}", at)
+        if self.error is not None:
+            return self.settle(None, self.error.message, at, next="generate_code")
+        if self.quarantined:
             apart = tally_words(len(self.quarantined), "test")
             told = "; ".join(test.words for test in self.quarantined)
-            more = f", except {apart} written by the model that no draft passed: {told}"
-        elif ending == "unrouted" and self.routing is not None:
-            more = f": {self.routing.error or self.routing.reason}"
-        return self.stop(ending, step.reason + more, at)
+            why = f"every test passes, except {apart} written by the model that no draft passed"
+            return self.stop("max_revisions", f"{why}: {told}", at)
+        return self.stop("passed", "every test passes", at)
 
     def _waits(self, reason: StopReason) -> str | None:
         wanted = self.request.review_open and reason != "finished_by_person"
@@ -197,14 +231,14 @@ class Run(DraftState[Decision, Draft]):
 
     def _compared(self) -> dict[str, Any]:
         draft = self.drafts[-1] if self.drafts else None
-        if self.after == "test_code" and self.state.error is None:
+        if self.after == "test_code" and self.error is None:
             draft = self._deciding()
         error, report = (draft.error, draft.report) if draft else (None, None)
         critiques = draft.critiques if draft else None
         return {
             "after": self.after,
-            "revisions": self.state.revisions,
-            "mode": self.state.mode,
+            "revisions": self.revisions,
+            "mode": self.mode,
             "draft": draft.index if draft else None,
             "critiques": None if critiques is None else len(critiques),
             "error": cut_encoded(error.message, REASON_BYTES) if error else None,
@@ -220,7 +254,7 @@ class Run(DraftState[Decision, Draft]):
             output = self.assembled
             if output is None:
                 # For histories from before the activities returned it.
-                parts = self.state.suggestions, self.sources, self.request.creative
+                parts = self.suggestions, self.sources, self.request.creative
                 output = assemble(kept.text, *parts)
         if better := better_report(self.drafts, kept):
             self.warn(better)
@@ -230,7 +264,7 @@ class Run(DraftState[Decision, Draft]):
             open=self.open,
             kept=kept.index if kept else None,
             critiques=kept.critiques or () if kept else (),
-            suggestions=self.state.suggestions,
+            suggestions=self.suggestions,
             error=kept.error if kept else None,
             forgeable=bool(kept and kept.report and kept.report.forgeable),
         )
@@ -245,7 +279,7 @@ class Run(DraftState[Decision, Draft]):
         return {
             **super()._standing(),
             "prompt": self.request.prompt,
-            "mode": self.state.mode,
+            "mode": self.mode,
             "routing": self.routing,
             "sources": self.sources,
             "drafts": tuple(
@@ -254,7 +288,7 @@ class Run(DraftState[Decision, Draft]):
             ),
             "suite": self.suite,
             "quarantined": self.quarantined,
-            "revisions": self.state.revisions,
+            "revisions": self.revisions,
             "max_revisions": self.allowed,
         }
 
@@ -267,27 +301,27 @@ class Run(DraftState[Decision, Draft]):
     def _amend(self, index: int = -1, **known: object) -> None:
         self.drafts[index] = self.drafts[index].model_copy(update=known)
 
-    def _set(self, **known: object) -> None:
-        self.state = self.state.model_copy(update=known)
-
 
 def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     """Grant a person exactly one more revision of the draft that they saw.
 
-    Their words are added to K or E, so the transition function leads to the next draft.
+    Their words are added to K or E, and R_max is raised so that there is room for one more draft.
     """
     seen = run.best
     if seen is None:
         raise ValueError("there is no draft to revise")
-    critique = Critique(aspect="person", advice=asked, author=author)
-    error = Failure(message=asked)
-    if seen.error is not None:
-        both = f"{asked}\nThe tests also say: {seen.error.message}"
-        error = seen.error.model_copy(update={"message": both})
-    code = seen.mode == "code"
-    known = {"error": error} if code else {"critiques": (critique, *(seen.critiques or ()))}
     run.granted += 1
-    run.allowed = run.state.revisions + 1
-    run.state = run.state.model_copy(update={"output": seen.text, **known})
-    run.after = "test_code" if code else "reflect_on_report"
-    return run.decide(at, author, asked)
+    run.allowed, run.output = run.revisions + 1, seen.text
+    node: Node = "generate_report"
+    if seen.mode == "code":
+        run.after, node = "test_code", "generate_code"
+        run.error = Failure(message=asked)
+        if seen.error is not None:
+            both = f"{asked}\nThe tests also say: {seen.error.message}"
+            run.error = seen.error.model_copy(update={"message": both})
+    else:
+        run.after = "reflect_on_report"
+        critique = Critique(aspect="person", advice=asked, author=author)
+        run.critiques = (critique, *(seen.critiques or ()))
+    why = "a person asked for another draft"
+    return run.settle(None, why, at, author, asked=asked, next=node)

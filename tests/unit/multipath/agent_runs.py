@@ -1,4 +1,4 @@
-"""Whole runs of the agent for tests: the real transition function decides over what tests write."""
+"""Whole runs of the agent for tests: the real state decides over what tests write."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -59,51 +59,45 @@ def routed(mode: Mode | None, passages: Sequence[Passage] = PASSAGES, **fields: 
     """Retrieve passages, and choose a path by a model's word."""
     asked: dict[str, Any] = {"prompt": TASK if mode == "code" else PROMPT, "model": WRITER}
     run, clock = Run(MultiPathRequest(**asked | fields)), Clock()
-    run.after = "retrieve"
-    run.retrieved(passages)
-    run.decide(clock())
+    run.retrieved(passages, clock())
     reason = "it asks for a comparison" if mode == "research" else "it asks for a function"
-    run.routed(Routing(mode=mode, reason=reason, chosen_by="model"))
     run.pay("evaluating", spending(50, 10), 1)
-    run.after = "route"
-    run.decide(clock())
+    run.routed(Routing(mode=mode, reason=reason, chosen_by="model"), clock())
     return run
 
 
 def researched(
     found: Sequence[Sequence[Critique]], ideas: Sequence[str] = (), **fields: Any
 ) -> Run:
-    """Write one report after the other until the transition function says stop; K is given."""
+    """Write one report after the other until the run ends; K is given."""
     run = routed("research", **fields)
     for critiques in found:
         if run.stopped:
             break
         write(run, f"Kafka keeps a log [1]. Report {len(run.drafts) + 1}.")
-        run.reflected(tuple(critiques), tuple(ideas))
-        leave(run, "reflect_on_report")
+        run.reflected(tuple(critiques), tuple(ideas), moment(run))
     return run
 
 
 def coded(reports: Sequence[TestReport], suite: Suite = SUITE, **fields: Any) -> Run:
-    """Write one draft of the code after the other until the transition function says stop."""
+    """Write one draft of the code after the other until the run ends."""
     run = routed("code", (), **fields)
     run.suite = suite
     for report in reports:
         if run.stopped:
             break
         write(run, f"def add(a, b):\n    return a + b  # {len(run.drafts) + 1}\n")
-        run.tested(report)
-        leave(run, "test_code")
+        run.tested(report, moment(run))
     return run
 
 
 def write(run: Run, text: str, **more: Any) -> None:
-    """Add a draft of 100 tokens in and 200 out, and leave the node that wrote it."""
-    index, code = len(run.drafts), run.state.mode == "code"
+    """Add a draft of 100 tokens in and 200 out."""
+    index = len(run.drafts)
     run.pay("revising" if index else "generating", spending(100, 200), 1)
     known: dict[str, Any] = {
         "index": index,
-        "mode": run.state.mode,
+        "mode": run.mode,
         "text": text,
         "origin": "refined" if index else "generated",
         "model": WRITER,
@@ -111,14 +105,12 @@ def write(run: Run, text: str, **more: Any) -> None:
         "spending": spending(100, 200),
         "timestamp": START + timedelta(seconds=10 * index),
     }
-    run.generated(Draft(**known | more))
-    leave(run, "generate_code" if code else "generate_report")
+    run.generated(Draft(**known | more), moment(run))
 
 
-def leave(run: Run, node: Any) -> None:
-    """Decide what comes after a node."""
-    run.after = node
-    run.decide(START + timedelta(seconds=3 * len(run.decisions)))
+def moment(run: Run) -> datetime:
+    """Return when the next decision is made: three seconds after the last one."""
+    return START + timedelta(seconds=3 * len(run.decisions))
 
 
 def verdict(*passes: bool, message: str | None = None) -> TestReport:

@@ -19,7 +19,7 @@ from tests.unit.multipath.agent_runs import (
     UNCLEAR,
     UNSUPPORTED,
     coded,
-    leave,
+    moment,
     researched,
     routed,
     verdict,
@@ -47,7 +47,7 @@ def test_the_worst_path(mode: Mode, most: int) -> None:
     }[mode]
 
     assert [made.after for made in run.decisions] == ["retrieve", "route", *[writes, checks] * most]
-    assert run.state.revisions == len(run.drafts) == most
+    assert run.revisions == len(run.drafts) == most
 
 
 def test_k_and_e_are_replaced() -> None:
@@ -55,14 +55,14 @@ def test_k_and_e_are_replaced() -> None:
     run = routed("research")
 
     write(run, "One [1].")
-    run.reflected((UNCLEAR,), ("an idea",))
+    run.reflected((UNCLEAR,), ("an idea",), START)
     write(run, "Two [1].")
-    run.reflected((UNSUPPORTED,), ())
+    run.reflected((UNSUPPORTED,), (), START)
     tested = coded([NO, verdict(True, True, True)], USERS)
 
-    assert (run.state.critiques, run.state.suggestions) == ((UNSUPPORTED,), ())
-    assert (run.state.output, run.state.revisions) == ("Two [1].", 2)
-    assert (tested.state.error, tested.state.mode) == (None, "code")
+    assert (run.critiques, run.suggestions) == ((UNSUPPORTED,), ())
+    assert (run.output, run.revisions) == ("Two [1].", 2)
+    assert (tested.error, tested.mode) == (None, "code")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
     assert (ended.kept, ended.error, ended.open) == (0, None, True)
     assert ended.stop_reason == "max_revisions"
     assert "add(1, 2), expected 3: draft 1 gave 99, draft 2 gave" in ended.stop_explanation
-    assert (run.state.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
+    assert (run.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
     assert [draft.report and len(draft.report.outcomes) for draft in ended.drafts] == [3, 0, 3]
     assert [draft.report and draft.report.passed for draft in ended.drafts] == [2, 1, 1]
 
@@ -163,7 +163,7 @@ def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
     believing = coded(without, max_revisions=3, review_open=True)
     loop.grant(believing, "again", "ann", START)
     write(believing, "four")
-    believing.tested(verdict(True, False, False))
+    believing.tested(verdict(True, False, False), START)
 
     assert [found.test for found in doubting.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in doubting.drafts] == [
@@ -181,8 +181,8 @@ def test_no_test_is_doubted_before_the_last_draft() -> None:
 
     for _ in range(4):
         write(run, "n = 0\n")
-        run.tested(verdict(False, True, True).model_copy(update={"warnings": ("less memory",)}))
-        leave(run, "test_code")
+        found = verdict(False, True, True).model_copy(update={"warnings": ("less memory",)})
+        run.tested(found, moment(run))
         doubted.append([found.test for found in run.quarantined])
 
     assert doubted == [[], [], [], [ADD_12]]
@@ -194,7 +194,7 @@ def test_what_a_run_keeps_is_bounded() -> None:
     """A passage keeps its beginning; a warning stands there once, and there are at most fifty."""
     run = Run(MultiPathRequest(prompt="p"))
 
-    run.retrieved([PASSAGES[0].model_copy(update={"text": "\x01" * 5_000})])
+    run.retrieved([PASSAGES[0].model_copy(update={"text": "\x01" * 5_000})], START)
     for number in range(120):
         run.warn(f"warning {number // 2}")
 
@@ -211,7 +211,7 @@ def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
 
     assert refused == "draft 2 is under review now"
     assert (granted.next, run.allowed, run.granted) == ("generate_report", 3, 1)
-    assert [critique.aspect for critique in run.state.critiques] == ["person", "clarity"]
+    assert [critique.aspect for critique in run.critiques] == ["person", "clarity"]
 
 
 def test_a_result_says_what_is_open() -> None:

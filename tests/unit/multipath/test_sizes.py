@@ -33,8 +33,8 @@ def longest(mode: Mode, character: str) -> Run:
     )
     name = cut_encoded(worst, 1_000)
     passage = Passage(id="1", source=name, first_line=1, last_line=9, score=1.0, text=worst)
-    run.retrieved([passage] * 20)
-    run.routed(Routing(mode=mode, reason=cut_encoded(worst, 600), chosen_by="model"))
+    run.retrieved([passage] * 20, START)
+    run.routed(Routing(mode=mode, reason=cut_encoded(worst, 600), chosen_by="model"), START)
     for _ in range(100):
         run.warn(worst + str(len(run.warnings)))
     text, advice = cut_encoded(worst, 60_000), cut_encoded(worst, 600)
@@ -43,16 +43,13 @@ def longest(mode: Mode, character: str) -> Run:
     for index in range(15):
         if index >= 10:
             loop.grant(run, character * 4_000, character * 200, START)
-        run.generated(Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START))
-        run.after = "generate_report" if mode == "research" else "generate_code"
-        run.decide(START)
+        draft = Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START)
+        run.generated(draft, START)
         if mode == "research":
-            run.reflected((critique,) * 20, (advice,) * 8)
+            run.reflected((critique,) * 20, (advice,) * 8, START)
         else:
             run.suite = Suite(origin="user", kind="pytest", file=run.request.tests)
-            run.tested(report.model_copy(update={"passed": 3 if index else 4}))
-        run.after = "reflect_on_report" if mode == "research" else "test_code"
-        run.decide(START)
+            run.tested(report.model_copy(update={"passed": 3 if index else 4}), START)
     run.replace(cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run

@@ -1,12 +1,15 @@
-"""Every edge of the transition function, walked by the workflow itself: result, history, spans."""
+"""The transitions of the agent, walked by the workflow itself: result, history, spans."""
 
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
+from temporalio.exceptions import ApplicationError
 
+from activities.language_model.port import PermanentModelError, SampleError
 from mull.multipath.result import Decision
 from mull.telemetry import NODE_KINDS
 from tests.scripted import ScriptedAgent, reflection, routed
@@ -55,28 +58,98 @@ PATHS: list[tuple[ScriptedAgent, tuple[Any, ...], str]] = [
 
 
 @pytest.mark.parametrize(("model", "reports", "path"), PATHS, ids=[path for *_, path in PATHS])
-async def test_every_edge_is_walked(
+async def test_every_transition_is_walked(
     client: Client,
     spans: InMemorySpanExporter,
     model: ScriptedAgent,
     reports: tuple[Any, ...],
     path: str,
 ) -> None:
-    """Decisions, the history's activities and the spans name the nodes in the order of T(S)."""
+    """Decisions, the history's activities and the spans name the nodes in the source's order."""
     async with served(client, model, ScriptedTester(*reports), finding(passage())):
         handle = await start(client, docs="tides", **({"prompt": TASK} if reports else {}))
         result = await ended(handle)
         history = await handle.fetch_history()
 
     *visited, _ = path.split()
-    scheduled = [
-        event.activity_task_scheduled_event_attributes.activity_type.name
-        for event in history.events
-        if event.HasField("activity_task_scheduled_event_attributes")
-    ]
+    scheduled = activities(history)
     assert [edge(each) for each in result.decisions] == list(pairwise(path.split()))
     assert [each for each in scheduled if each != "write_tests"] == visited
-    assert nodes(spans) == scheduled
+    assert [each.name for each in nodes(spans)] == scheduled
+
+
+DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
+EMPTY, UNREAD = [SampleError("the reply is empty", "EmptyReply")] * 2, ["no", "no again"]
+BROKEN = ApplicationError("no namespace", type="sandbox_error")
+SEARCH, TESTS = "retrieve route", "retrieve route write_tests"
+SLOW = {("reflect_on_report", 0): 60.0}
+
+# A model, what the tests say, and a bound; the activities in their order; the node at which the
+# run ends, its span's error, and the last completed node with the reason to stop.
+FAULTS: list[tuple[ScriptedAgent, tuple[Any, ...], dict[str, Any], str, str, str | None, Edge]] = [
+    (researching(route=[UNREAD]), (), {},
+     f"{SEARCH} route", "route", None, ("route", "unrouted")),
+    (researching(generate_report=[EMPTY]), (), {"max_attempts": 2},
+     f"{SEARCH} generate_report", "generate_report", "generation_failed",
+     ("generate_report", "generation_failed")),
+    (researching(FINE, reflect_on_report=[DOWN]), (), {},
+     REPORT, "reflect_on_report", "reflection_failed",
+     ("reflect_on_report", "reflection_failed")),
+    (researching(FINE, reflect_on_report=[UNREAD]), (), {},
+     f"{REPORT} reflect_on_report", "reflect_on_report", "reflection_failed",
+     ("reflect_on_report", "reflection_failed")),
+    (researching(WRONG, FINE, generate_report=[WRONG, DOWN]), (), {},
+     f"{REPORT} generate_report", "generate_report", "generation_failed",
+     ("generate_report", "generation_failed")),
+    (researching(FINE, reflect_on_report=[UNREAD]), (), {"budget_tokens": 220},
+     REPORT, "reflect_on_report", "budget", ("reflect_on_report", "budget")),
+    (researching(WRONG, FINE), (), {"budget_tokens": 220},
+     REPORT, "reflect_on_report", None, ("reflect_on_report", "budget")),
+    (ScriptedAgent(researching(FINE)._script, delays=SLOW), (), {"budget_seconds": 1},
+     REPORT, "reflect_on_report", "cut_short", ("generate_report", "deadline")),
+    (coding(GOOD, write_tests=[DOWN]), (PASSED,), {},
+     f"{TESTS} generate_code", "test_code", "test_failed", ("test_code", "test_failed")),
+    (coding(GOOD, write_tests=[UNREAD]), (PASSED,), {},
+     f"{TESTS} write_tests generate_code", "test_code", "test_failed",
+     ("test_code", "test_failed")),
+    (coding(GOOD, write_tests=[UNREAD]), (PASSED,), {"budget_tokens": 120},
+     TESTS, "write_tests", "budget", ("route", "budget")),
+    (coding(generate_code=[UNREAD]), (PASSED,), {},
+     f"{TESTS} generate_code generate_code", "generate_code", "generation_failed",
+     ("generate_code", "generation_failed")),
+    (coding(BAD, GOOD), (FAILED, BROKEN), {},
+     f"{TESTS} generate_code test_code generate_code test_code", "test_code", "test_failed",
+     ("test_code", "test_failed")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "reports", "bound", "made", "at", "error", "last"), FAULTS)
+async def test_a_fault_ends_the_walk(
+    client: Client,
+    spans: InMemorySpanExporter,
+    model: ScriptedAgent,
+    reports: tuple[Any, ...],
+    bound: dict[str, Any],
+    made: str,
+    at: str,
+    error: str | None,
+    last: Edge,
+) -> None:
+    """No call follows the fault, the span of its node says why, and the decision what was done.
+
+    A node that was cut short, or had no room, is not done.
+    """
+    async with served(client, model, ScriptedTester(*reports), finding(passage())):
+        asked = {"docs": "tides", **({"prompt": TASK} if reports else {}), **bound}
+        handle = await start(client, **asked)
+        result = await ended(handle)
+        history = await handle.fetch_history()
+
+    assert activities(history) == made.split()
+    assert (nodes(spans)[-1].name, (nodes(spans)[-1].attributes or {}).get("error.type")) == (
+        *(at, error),
+    )
+    assert edge(result.decisions[-1]) == last
 
 
 async def test_without_documents_the_first_node_is_still_retrieve(
@@ -88,7 +161,7 @@ async def test_without_documents_the_first_node_is_still_retrieve(
 
     assert edge(result.decisions[0]) == ("retrieve", "route")
     assert result.decisions[0].reason.startswith("no passage retrieved: no documents were given")
-    assert nodes(spans)[0] == "retrieve"
+    assert nodes(spans)[0].name == "retrieve"
     assert result.sources == ()
     assert (result.output or "").startswith("> No source was found")
 
@@ -98,6 +171,14 @@ def edge(decision: Decision) -> Edge:
     return decision.after, decision.next or str(decision.stop_reason)
 
 
-def nodes(spans: InMemorySpanExporter) -> list[str]:
+def activities(history: WorkflowHistory) -> list[str]:
+    return [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+
+
+def nodes(spans: InMemorySpanExporter) -> list[ReadableSpan]:
     found = [each for each in spans.get_finished_spans() if each.name in NODES]
-    return [each.name for each in sorted(found, key=lambda each: each.end_time or 0)]
+    return sorted(found, key=lambda each: each.end_time or 0)
