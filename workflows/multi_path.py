@@ -306,13 +306,10 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             text=reply.text,
             origin="refined" if index else "generated",
             author=run.last.author if run.last else None,
-            model=receipt.model,
             seed=None if seed is None or "seed" in receipt.left_out else seed + index,
-            max_output_tokens=receipt.max_output_tokens,
             cut=reply.cut,
-            attempts=receipt.attempts,
-            spending=receipt.spending,
             timestamp=reply.timestamp,
+            **dict(receipt),
         )
         self._decided(run.generated(draft, workflow.now(), reply.assembled))
 
