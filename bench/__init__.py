@@ -1,7 +1,7 @@
 """Every number in the README and the docs comes from a command here.
 
-Two ways are compared by the ratio of each pair of runs that follow each other, which other load on
-the machine affects alike, and by the quartiles of these ratios.
+Two ways are compared by the ratios of pairs of consecutive runs, which other load on the machine
+affects alike, and by the quartiles of these ratios.
 """
 
 import argparse
@@ -32,7 +32,7 @@ async def server() -> AsyncIterator["Client"]:
 
 
 class Quartiles(NamedTuple):
-    """What a quarter, half and three quarters of some values are at most."""
+    """The first quartile, the median and the third quartile of some values."""
 
     low: float
     median: float
@@ -44,14 +44,14 @@ class Quartiles(NamedTuple):
 
 
 def quartiles(values: Sequence[float]) -> Quartiles:
-    """Find the quartiles of one value or more; between two of them they are interpolated."""
+    """Find the quartiles of one value or more, interpolated between two."""
     # The library refuses a single one.
     known = values if len(values) > 1 else [*values, *values]
     return Quartiles(*statistics.quantiles(known, n=4, method="inclusive"))
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Quartiles:
-    """Find the quartiles of the ratios of runs that were made in pairs."""
+    """Find the quartiles of the ratios of paired runs."""
     return quartiles([one / other for one, other in zip(ours, theirs, strict=True)])
 
 
@@ -63,13 +63,13 @@ def parser(about: str | None, rounds: int) -> argparse.ArgumentParser:
     return given
 
 
-# It ends by itself where the benchmark was killed.
+# It ends by itself if the benchmark is killed.
 BUSY = "import os\nwhile os.getppid() == {}: sum(range(100_000))"
 
 
 @contextmanager
 def busy(wanted: bool) -> Iterator[list[int]]:
-    """Keep each core that this process may use busy, by a process of its own; yield their ids."""
+    """Keep each core of this process busy, by a process of its own; yield their ids."""
     command = [sys.executable, "-I", "-S", "-c", BUSY.format(os.getpid())]
     cores = sorted(os.sched_getaffinity(0)) if wanted else []
     others = [subprocess.Popen(command) for _ in cores]

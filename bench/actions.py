@@ -2,9 +2,9 @@
 
     .venv/bin/python -m bench.actions [--latency 30] [--only ask] [--messages 20] [--questions 100]
 
-Each run is made three times against a scripted model that takes so many seconds for a call: as a
+Each run is made three times against a scripted model that takes --latency seconds for a call: as a
 bare workflow with as many activities, by a command with `--detach`, and by one that follows it.
-MULL_HEARTBEAT_SECONDS is set for the worker as for any. Prints the Actions, and their kinds.
+MULL_HEARTBEAT_SECONDS is set as for any worker. Prints the Actions, and their kinds.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from tests.scripted_endpoint import Body, Scripted
 
 QUESTION = "How much?"
 HELLO = "Hello"
-# An answer of 2,000 characters, which are written in so many parts within the latency.
+# An answer of 2,000 characters, written in this many parts within the latency.
 TOLD, PARTS = "Tell a story", 500
-# How many activities the workflows have, wave by wave: samples; draft, judge, revise, judge; route,
+# Numbers of activities of the workflows, wave by wave: samples; draft, judge, revise, judge; route,
 # code, tests, run, repair, run; three steps and two tools.
 WAVES: dict[str, list[int]] = {
     "ask": [3],
@@ -62,12 +62,12 @@ def commands(folder: Path, messages: int, questions: int) -> dict[str, list[list
 
 
 async def mull(stage: Stage, run: list[list[str]], name: str, *given: str) -> None:
-    """Run the commands one after the other, and wait until what they began has ended."""
+    """Run the commands one after the other, and wait until their runs have ended."""
     for words in run:
-        # What follows -- is each question's, and not the batch's.
+        # Options after -- are each question's, not the batch's.
         end = words.index("--") if "--" in words else len(words)
         named = [name] if words[-1] == "--session" else ["--id", name]
-        # In a terminal the text of a turn is read while it is written.
+        # In a terminal the command reads a turn's text while it is written.
         ours, theirs = os.openpty()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "starter.py", *words[:end], *named, *given, *words[end:]),
@@ -86,7 +86,7 @@ async def mull(stage: Stage, run: list[list[str]], name: str, *given: str) -> No
 
 
 async def bare(stage: Stage, kind: str, run: list[list[str]], questions: int) -> None:
-    """Make the run as bare workflows, of as many activities as Mull's."""
+    """Make the run as bare workflows, with as many activities as Mull's."""
     if kind == "session":
         handle = await stage.client.start_workflow(BareSession.run, id="bare", task_queue="bare")
         for _ in run:
@@ -99,7 +99,7 @@ async def bare(stage: Stage, kind: str, run: list[list[str]], questions: int) ->
 
 
 async def counted(stage: Stage, make: Awaitable[None]) -> Counter[str]:
-    """Count what a run costs, with the heartbeats of calls that it left."""
+    """Count a run's Actions, with the heartbeats of calls that it left."""
     before = stage.actions()
     await make
     await asyncio.sleep(1)
@@ -131,7 +131,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> None:
 
 
 def said(request: Body, latency: float) -> Scripted:
-    """Greet, tell a story bit by bit, or reply as to the runs of the chaos tests."""
+    """Greet, tell a story bit by bit, or reply as in the chaos tests."""
     newest = str(request["messages"][-1]["content"])
     if newest.startswith(TOLD):
         return Scripted("Once. " * (4 * PARTS // 6), drip=latency / PARTS)

@@ -1,4 +1,4 @@
-"""What Mull is compared with: the same activities in the same waves, and no more."""
+"""The bare workflows beside Mull's: the same activities in the same waves, and no more."""
 
 import asyncio
 from datetime import timedelta
@@ -48,7 +48,7 @@ class BareParent:
 
     @workflow.run
     async def run(self, waves: list[int], children: int) -> int:
-        """Run so many of them."""
+        """Run this many of them."""
         return await run_children(waves, children)
 
 

@@ -7,10 +7,10 @@ Each line is a run of self-consistency with one answer. Server, worker and this 
 machine. Prints one JSON object: lines a second, the histories of the batch with the events and
 bytes of the largest, and the worker's memory in MB after a tenth of the lines and at the end.
 
-With --behind it starts so many plain runs of a hundred answers each, none of which converges, and
-then asks for one answer: as a person who follows the run does, with the default priority, and with
-a fairness key in its start. It prints the seconds of each, and how many calls of others came
-meanwhile. --unfair turns the server's fairness off.
+With --behind it starts that many plain runs of a hundred answers each, which never converge, and
+then asks for one answer: as a person who follows the run, with the default priority, and with a
+fairness key in its start. It prints the seconds of each, and the number of other calls meanwhile.
+--unfair turns the server's fairness off.
 """
 
 import argparse
@@ -71,7 +71,7 @@ LONGEST_SECONDS = 120
 
 
 async def wait_behind(client: Client, model: InstantModel, runs: int) -> dict[str, Any]:
-    """Start so many runs, and time one answer behind them, in several ways; None: not in time."""
+    """Start plain runs, and time one answer behind them, in several ways; None: not in time."""
     begun, together = time.perf_counter(), asyncio.Semaphore(32)
 
     async def start(answers: int, priority: Priority = PRIORITIES["plain"]) -> Any:
@@ -98,7 +98,7 @@ async def wait_behind(client: Client, model: InstantModel, runs: int) -> dict[st
 
 
 async def measure(client: Client, lines: int, concurrency: int) -> dict[str, Any]:
-    """Run a batch of so many lines on a worker that serves already."""
+    """Run a batch of this many lines on a running worker."""
     pages = -(-lines // PAGE_LINES)
     variant = {"name": "ask", "workflow": "SelfConsistencyWorkflow"}
     request = {
@@ -161,7 +161,7 @@ async def main(options: argparse.Namespace) -> None:
     async with server() as client, running(build(client, QUEUES, model)):
         if options.behind:
             found = await wait_behind(client, model, options.behind)
-            # What is left would take a quarter of an hour, and nobody waits for it.
+            # The other runs would take a quarter of an hour: do not wait for them.
             print(json.dumps(found), flush=True)
             async for run in client.list_workflows("ExecutionStatus = 'Running'"):
                 with suppress(RPCError):  # It may have ended since.

@@ -1,4 +1,4 @@
-"""Disturb runs of every workflow, and compare how each ends with an undisturbed one.
+"""Disturb runs of every workflow, and compare each one's end with an undisturbed run's.
 
     .venv/bin/python -m bench.chaos --fault kills [--runs 300] [--at-once 12] [--seed 7] [--cut 60]
     .venv/bin/python -m bench.chaos --small --runs 20000 --at-once 32 [--minutes 60] [--state FILE]
@@ -6,16 +6,15 @@
 The faults: `kills` (SIGKILL of the worker at random moments, also while it recovers), `server`
 (SIGKILL of the Temporal server, started again on its file), `network` (the connection of worker and
 server cut, for `--cut` seconds), `version` (a worker of a nondeterministic version deployed and
-taken back), `endpoint` (each way in which a provider fails), `clock` (the clock of the worker alone
-steps to and fro; needs Debian's libfaketime). Prints how many runs ended differently, and how each
-of them ended. Fails if there is one.
+taken back), `endpoint` (each way in which a provider fails), `clock` (only the worker's clock steps
+to and fro; needs Debian's libfaketime). Prints how many runs ended differently, and how. Fails if
+there is one.
 
 `--small` makes many runs of two or three seconds, and kills the worker every 15 seconds and the
-server, which goes on from its file, every two minutes. It fails where a run is lost, ends
-differently, has asked again for a reply that was recorded, or has a decision without a span, or
-with two, once the spans that a killed worker had not written are rebuilt. How far it is stands in
-a file, in JSON, which is written anew after each kill. It stops early at Ctrl-C, or after so many
-minutes, and then tells of the runs that were made.
+server, which goes on from its file, every two minutes. It fails if a run is lost, ends differently,
+has asked again for a recorded reply, or has a decision without a span, or with two, once the spans
+that a killed worker had not written are rebuilt. It writes its progress to a JSON file, anew after
+each kill. It stops early at Ctrl-C, or after --minutes, and then reports on the runs made.
 """
 
 import argparse
@@ -42,8 +41,8 @@ from tests.chaos.stage import LOST_SECONDS, Stage
 from tests.scripted_endpoint import Body, Scripted, failing
 
 FAKETIME = Path(f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketime.so.1")
-# Programs that are a worker: as users start it, and of a version that takes another step in runs
-# that it has not begun itself. One that it began with that step could not go on elsewhere.
+# Workers: as users start them, and of a version that takes another step in runs that it did not
+# begin itself. A run begun with that step could not go on elsewhere.
 FROM_NOTHING = "import os, sys\nos.execv(sys.executable, [sys.executable, 'worker.py'])"
 OTHER_VERSION = """
 import asyncio
@@ -59,7 +58,7 @@ async def find_attributes(self, *run, found=Workflow._find_attributes):
 Workflow._find_attributes = find_attributes
 worker.run()
 """
-# What a provider does wrong, each before it replies well.
+# A provider's failures, each before it replies well.
 ENDPOINT_FAULTS: dict[str, Scripted] = {
     "reset": Scripted(reset=True),
     "429": failing(429, headers={"Retry-After": "1"}),
@@ -91,7 +90,7 @@ async def server(stage: Stage, chance: random.Random, _: float) -> None:
 
 
 async def network(stage: Stage, _: random.Random, seconds: float) -> None:
-    """Cut the connection of the server and its workers for so long."""
+    """Cut the connection between the server and its workers for some seconds."""
     await stage.network.cut(seconds)
 
 
@@ -99,14 +98,14 @@ async def version(stage: Stage, chance: random.Random, _: float) -> None:
     """Deploy a nondeterministic version, and take it back."""
     stage.kill_workers()
     await stage.serve(OTHER_VERSION)
-    # Until calls that were under way have been made again, so that the runs go on.
+    # Until calls under way have been made again, so that the runs go on.
     await asyncio.sleep(chance.uniform(8, 12))
     stage.kill_workers()
     stage.start_worker()
 
 
 async def endpoint(stage: Stage, chance: random.Random, seconds: float) -> None:
-    """Have the provider fail in one way, for so long, the first time that it is asked something."""
+    """Make the provider fail in one way, for some seconds, at its first request."""
     stage.reply = Failing(chance.choice([*ENDPOINT_FAULTS.values()]))
     await asyncio.sleep(seconds)
     stage.reply = replied
@@ -128,7 +127,7 @@ FAULTS = {one.__name__: one for one in (kills, server, network, version, endpoin
 
 
 class Failing:
-    """A scripted model that fails in one of these ways when it is asked something first."""
+    """A scripted model that fails in one of these ways at its first request."""
 
     def __init__(self, *failures: Scripted) -> None:
         self._failures = cycle(failures)
@@ -137,7 +136,7 @@ class Failing:
     def __call__(self, request: Body) -> Scripted:
         """Fail, or reply."""
         key = json.dumps(request, sort_keys=True)
-        # A reflection in a turn is asked for once: the result says what became of it.
+        # A reflection in a turn is asked for once: the result has its outcome.
         fails = key not in self._asked and not reflects(str(request["messages"][0]["content"]))
         self._asked.add(key)
         failure = next(self._failures) if fails else None
@@ -146,13 +145,13 @@ class Failing:
         return replied(request) if failure is None or steps else failure
 
 
-# Of a small run: what names it in each of its prompts, and what each reply is marked with.
+# Of a small run: its name in each of its prompts, and the mark of each reply.
 CASE, MARK = re.compile(r"case (\d+)"), re.compile(r" ?\[(\w+) (\d+)\]")
-# Seconds between two kills of the worker, and after how many of them the server is killed, too.
+# Seconds between two kills of the worker, and the number of them for one of the server.
 WORKER_SECONDS, SERVER_EVERY = 15.0, 8
-# How long runs that have begun may go on where the benchmark is stopped.
+# How long runs that have begun may go on after the benchmark is stopped.
 ENDING_SECONDS = 60.0
-# Every so many runs are rebuilt although no span is missing.
+# One run in this many is rebuilt although no span is missing.
 SAMPLE = 50
 
 
@@ -199,7 +198,7 @@ class Marking:
 
 @dataclass
 class Found:
-    """How far small runs are, and what was found; of what is wrong, what it is and where."""
+    """The progress of small runs, the findings, and each fault with its place."""
 
     asked: int
     done: int = 0
@@ -219,12 +218,12 @@ class Found:
 
     @property
     def wrong(self) -> dict[str, int]:
-        """How often each thing is wrong."""
+        """The number of faults by kind."""
         names = ("lost", "different", "repeated", "without_span", "two_spans")
         return {name.replace("_", " "): len(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
-        """Say it in two lines, the second of what is wrong."""
+        """Say it in two lines, the second about faults."""
         kills = f"{self.worker_kills} kills of the worker, {self.server_kills} of the server"
         return (
             f"{self.done:,} of {self.asked:,} runs in {self.seconds:,.0f} s, {kills};"
@@ -236,14 +235,14 @@ class Found:
 
 
 class SmallRuns:
-    """Makes small runs, and compares each with one that was not disturbed, and with its spans."""
+    """Makes small runs, and compares each with an undisturbed one, and with its spans."""
 
     def __init__(self, stage: Stage, asked: int) -> None:
         self.found, self.model = Found(asked), Marking()
         self._stage, self._began = stage, time.monotonic()
         self._expected = dict[int, Any]()
-        # How many decisions each run took that has ended, and which trace is whose, and the ids of
-        # decisions' spans by trace: only until they are compared.
+        # The number of decisions of each ended run, its trace, and the ids of decisions' spans by
+        # trace: only until they are compared.
         self._ended = dict[int, int]()
         self._traces = dict[str, str]()
         self._decided = defaultdict[str, set[str]](set)
@@ -251,12 +250,12 @@ class SmallRuns:
         stage.reply = self.model
 
     def start_worker(self) -> None:
-        """Start a worker that writes its spans into a file of its own."""
+        """Start a worker that writes its spans to its own file."""
         self._file = self._file.with_name(f"spans-{self.found.worker_kills}")
         self._stage.start_worker("", "--traces", str(self._file), "--queues", "mull,llm")
 
     async def make(self, number: int) -> None:
-        """Make a run, and note what is wrong with how it ends."""
+        """Make a run, and note faults of its end."""
         name, found = f"small-{number}", self.found
         run = made(self._stage.client, "", name, small(number))
         try:
@@ -276,7 +275,7 @@ class SmallRuns:
             self._ended[number] = len(ended["decisions"])
 
     async def kill_worker(self) -> None:
-        """Kill the worker, at times the server too, and look at what the worker has written."""
+        """Kill the worker, at times the server too, and read the spans that the worker wrote."""
         self._stage.kill_workers()
         self.found.worker_kills += 1
         ended, self._ended, written = self._ended, {}, self._file
@@ -301,7 +300,7 @@ class SmallRuns:
                 elif "mull.workflow_id" in known:
                     self._traces[known["mull.workflow_id"]] = trace
         written.unlink(missing_ok=True)
-        # Since endpoints keep what they were asked.
+        # Since endpoints keep their requests.
         for kept in (self._stage.endpoint.requests, self._stage.endpoint.paths):
             kept.clear()
         self._stage.endpoint.authorizations.clear()
@@ -329,7 +328,7 @@ class SmallRuns:
             found.two_spans.append(f"{name}: {len(ids)} of {decisions}")
 
     def write(self, state: Path) -> None:
-        """Print how far it is, and write it down."""
+        """Print the progress, and write it down."""
         found = self.found
         found.seconds = time.monotonic() - self._began
         found.calls, found.calls_again = self.model.calls, self.model.again
@@ -342,7 +341,7 @@ class SmallRuns:
         print(found, flush=True)
 
     def note_late_calls(self) -> None:
-        """Note what was asked after a run had ended."""
+        """Note requests after a run had ended."""
         lost = set(self.found.lost)
         for number, calls in self.model.last.items():
             if (name := f"small-{number}") not in lost:
@@ -350,7 +349,7 @@ class SmallRuns:
 
 
 async def kill_all_along(options: argparse.Namespace, folder: Path) -> int:
-    """Make small runs while worker and server are killed; return how many things are wrong."""
+    """Make small runs while worker and server are killed; return the number of faults."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for end in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(end, stopped.set)
@@ -379,7 +378,7 @@ async def kill_all_along(options: argparse.Namespace, folder: Path) -> int:
             await runs.kill_worker()
             runs.write(options.state)
         if making:
-            # It was stopped: what has begun may end.
+            # It was stopped: runs under way may end.
             for one in (await asyncio.wait(making, timeout=ENDING_SECONDS))[1]:
                 one.cancel()
             await runs.kill_worker()
@@ -389,7 +388,7 @@ async def kill_all_along(options: argparse.Namespace, folder: Path) -> int:
 
 
 async def main(options: argparse.Namespace, folder: Path) -> int:
-    """Disturb so many runs until they end; print which ended differently, return how many did."""
+    """Disturb this many runs until they end; print which ended differently, return how many did."""
     if options.small:
         return await kill_all_along(options, folder)
     chance = random.Random(options.seed)
@@ -421,9 +420,9 @@ if __name__ == "__main__":
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--cut", type=float, default=60, help="seconds of a cut, or of failures")
-    parser.add_argument("--minutes", type=float, help="small runs: begin no more after so many")
+    parser.add_argument("--minutes", type=float, help="small runs: begin no more after this many")
     state = Path("build", "chaos.json")
-    parser.add_argument("--state", type=Path, default=state, help="small runs: how far they are")
+    parser.add_argument("--state", type=Path, default=state, help="small runs: their progress")
     # As `mull traces` does, which rebuilds spans.
     telemetry.set_up(None)
     with tempfile.TemporaryDirectory() as place:

@@ -1,9 +1,9 @@
-"""Tasks in which the right reflection names the right thing, which no one word does.
+"""Tasks in which the right reflection names the right thing, not one fixed word.
 
-A task asks for one thing of several. After a failure the environment names a right and a wrong
+A task asks for one of several things. After a failure the environment names a right and a wrong
 one; a reflection helps if it names the right one and no other. A seeded generator makes the tasks,
-of five kinds. `other-N` has another wording than `task-N`, so that what was learned on these is
-measured on those. `bench.training --real` trains SmolLM2 on them, and examples/README.md says how
+of five kinds. `other-N` has another wording than `task-N`: models learn from these and are measured
+on those. `bench.training --real` trains SmolLM2 on them, and examples/README.md says how
 to try `mull train` with them on a laptop.
 """
 
@@ -102,18 +102,18 @@ def puzzle(name: str) -> Puzzle:
 
 
 def named(reflection: str, things: tuple[str, ...]) -> set[str]:
-    """List which of the things a reflection names."""
+    """List the things that a reflection names."""
     words = set(re.findall(r"\w+", reflection.lower()))
     return {thing for thing in things if thing.lower() in words}
 
 
 def is_right(made: Puzzle, reflection: str) -> bool:
-    """Tell whether a reflection names the right thing of a task and no other."""
+    """Return True if a reflection names the right thing of a task and no other."""
     return named(reflection, made.things) == {made.right}
 
 
 class Hints:
-    """A question to which the answer is known only after a failure."""
+    """A question whose answer only a failure's feedback shows."""
 
     name = "hints"
     instructions = "Answer with one word."
@@ -132,11 +132,11 @@ class Hints:
         return self._puzzle.question
 
     def step(self, action: str) -> StepResult:
-        """Take what is said as the answer: a small model forgets to mark one."""
+        """Take the action as the answer: a small model forgets to mark one."""
         return StepResult(observation="That was your answer.", done=True, answer=action)
 
     def evaluate(self, answer: str | None) -> Evaluation:
-        """Take an answer that names the right thing and no other; tell who failed what is true."""
+        """Accept an answer that names only the right thing; the feedback on others names it."""
         correct = is_right(self._puzzle, answer or "")
         told = "" if correct else self._puzzle.told
         return Evaluation(reward=float(correct), correct=correct, feedback=told)

@@ -1,11 +1,11 @@
-"""What the house measures: its lines, files and names, and how many files a question runs through.
+"""Measure the house: its lines, files and names, and how many files a question runs through.
 
     python -m bench.house             the tables
     python -m bench.house --no-walk   without starting a server, a worker and three runs
 
-Lines of code are those that are not blank, a comment or a docstring. A file is run through by a
-question where a line of a function in it is executed, in the starter or in a worker that serves
-already, outside of imports.
+Lines of code are those that are not blank, a comment or a docstring. A question runs through a file
+if it executes a line of a function in it, in the starter or in a running worker, outside of
+imports.
 """
 
 import ast
@@ -45,7 +45,7 @@ QUESTIONS: dict[str, list[str]] = {
         "examples/documents",
     ],
 }
-# What belongs to one loop alone, by the beginnings of paths.
+# Files of one loop alone, by the beginnings of paths.
 LOOPS = {
     "ask": ("mull/sampling/", "activities/sampling.py", "workflows/self_consistency.py"),
     "reflect": (
@@ -168,7 +168,7 @@ def fields(files: list[Path]) -> tuple[int, int]:
 
 
 def names(files: list[Path]) -> Iterator[tuple[str, object]]:
-    """Count names that stand in several places, and private helpers that are named once."""
+    """Count names in several places, and private helpers that are named once."""
     classes: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     helpers = once = 0
@@ -202,13 +202,13 @@ def _several(found: Counter[str]) -> str:
 
 
 def trace(program: str, arguments: list[str]) -> None:
-    """Run a program of the house, and note every file of it in which a function runs."""
+    """Run a program of the house, and note every file in which a function runs."""
     seen: set[str] = set()
     ended = threading.Event()
     place, main = Path(os.environ[TRACED], f"{os.getpid()}.txt"), str(ROOT / program)
 
     def imports(frame: FrameType | None) -> bool:
-        """Tell whether a module is being imported: what it calls is no part of a question."""
+        """Return True while a module is imported: its calls do not count for a question."""
         while frame is not None:
             code = frame.f_code
             if code.co_name == "<module>" and code.co_filename not in {main, __file__}:
@@ -226,13 +226,13 @@ def trace(program: str, arguments: list[str]) -> None:
                 output.write(f"{name}\n")
 
     def start(*_: object) -> None:
-        # A watched worker is slow, on a busy machine so slow that it warns: that is no question's.
+        # A watched worker is slow, on a busy machine so slow that it warns: do not count that.
         logging.disable()
         threading.setprofile(profile)
         sys.setprofile(profile)
 
     sys.argv = [program, *arguments]
-    # What a worker does before it serves, and as it ends, is no part of a question.
+    # A worker's start and end do not count for a question.
     if program == "worker.py":
         signal.signal(signal.SIGUSR1, start)
         signal.signal(signal.SIGUSR2, lambda *_: ended.set())
@@ -282,7 +282,7 @@ async def _walk(folder: Path, words: list[str]) -> list[str]:
             *run, "worker.py", "--queues", "mull,llm", stderr=log, **known
         )
         try:
-            # The server takes a worker that ended for one that polls, for a minute.
+            # For a minute the server still lists an ended worker as a poller.
             while b"serving" not in (folder / "log").read_bytes():  # noqa: ASYNC110 - a log
                 await asyncio.sleep(0.2)
             worker.send_signal(signal.SIGUSR1)

@@ -1,9 +1,9 @@
-"""What an install costs: megabytes, packages and seconds of `pip install .` and of each extra.
+"""Measure the megabytes, packages and seconds of `pip install .` and of each extra.
 
     python -m bench.install            the plain install, and each extra
     python -m bench.install dev ""     these alone; "" is the plain one
 
-Each is an empty virtual environment of its own, by pip as it is set here, compiled as by default.
+Each has its own empty virtual environment, by pip as set up here, compiled as by default.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ def measure(extra: str, folder: Path) -> tuple[float, int, float]:
 
 
 def size(folder: Path) -> tuple[int, int]:
-    """Add up the bytes that files take on the disk, as du does, and count the packages."""
+    """Add up the bytes of files on the disk, as du does, and count the packages."""
     taken = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
     return taken, sum(1 for _ in folder.glob("lib/*/site-packages/*.dist-info"))
 

@@ -1,12 +1,12 @@
-"""Train random weights of the shapes of a 7B model on a GPU: what memory and time each stage takes.
+"""Train random weights of the shapes of a 7B model on a GPU: memory and time of each stage.
 
     python -m bench.large_model [--rows 32] [--tokens 1000]
 
-The shapes are those of Qwen2.5-7B, and the weights are in bf16; a row has so many tokens, of which
-a tenth is the reflection. Each stage is a few steps by the request's defaults, in its own process,
-as the worker runs it. Prints its rows at once, the most memory of the GPU that was in use, what
-`mull train --estimate` says of it, and the seconds of a step and of the whole stage. Then one is
-asked for more rows at once than fit: it fails unless that ends with the advice to take fewer. Needs
+The shapes are those of Qwen2.5-7B, and the weights are in bf16; a row has --tokens tokens, a tenth
+of them the reflection. Each stage is a few steps by the request's defaults, in its own process,
+as the worker runs it. Prints its rows at once, the most GPU memory in use, the estimate of `mull
+train --estimate`, and the seconds of a step and of the whole stage. Then it runs a stage with more
+rows at once than fit: it fails unless that ends with the advice to take fewer. Needs
 the extra `train`, a GPU of 80 GB, 20 GB of disk, and nvidia-smi.
 """
 
@@ -45,7 +45,7 @@ SHAPES = {
     "vocab_size": 152064,
     "max_position_embeddings": 32768,
 }
-# A stage, its method, and how much of the rows it learns from.
+# A stage, its method, and its share of the rows.
 STAGES = (
     ("reward_model", "rloo", 1.0),
     ("reflector", "dpo", 1.0),
@@ -57,7 +57,7 @@ TOO_MANY = 16
 
 
 class Seen(NamedTuple):
-    """What came of a stage: the bytes of the GPU in use at most, and when each step was over."""
+    """The outcome of a stage: the most bytes of the GPU in use, and the end of each step."""
 
     result: StageResult
     most: int
@@ -79,7 +79,7 @@ def make(folder: Path) -> None:
 
 
 def long_pairs(folder: Path, rows: int, tokens: int) -> list[RatedPair]:
-    """Make a replay buffer whose rows have about so many tokens."""
+    """Make a replay buffer whose rows have about `tokens` tokens."""
     tokenizer = load_tokenizer(folder)
 
     def grown(text: str, most: int) -> str:
@@ -103,7 +103,7 @@ def long_pairs(folder: Path, rows: int, tokens: int) -> list[RatedPair]:
 
 @contextmanager
 def watched() -> Iterator[list[int]]:
-    """Read how many bytes of the GPU are in use, ten times a second."""
+    """Read the bytes of the GPU in use, ten times a second."""
     used = list[int]()
     with tempfile.TemporaryFile("w+") as kept:
         asked = ("--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "100")
@@ -122,7 +122,7 @@ def run(root: Path, task: StageTask) -> Seen:
     ends, environment, began = dict[int, float](), ActivityEnvironment(), time.perf_counter()
 
     def heard(*said: Any) -> None:
-        # The last step is told again and again, to show that the stage is alive.
+        # The last step is repeated, to show that the stage is alive.
         if said and "step" in said[0]:
             ends.setdefault(said[0]["step"], time.perf_counter())
 
@@ -139,7 +139,7 @@ def task(stage: str, method: str, **given: object) -> StageTask:
 
 
 def main() -> None:
-    """Run each stage, and print what it took."""
+    """Run each stage, and print its memory and time."""
     given = parser(__doc__, 1)
     given.add_argument("--rows", type=int, default=32)
     given.add_argument("--tokens", type=int, default=1_000)
@@ -172,7 +172,7 @@ def main() -> None:
             if not (error.non_retryable and "--rows-at-once" in error.message):
                 raise
         else:
-            raise SystemExit(f"{TOO_MANY} rows at once fitted: it is not known what ends then")
+            raise SystemExit(f"{TOO_MANY} rows at once fitted: too many were not tried")
 
 
 if __name__ == "__main__":

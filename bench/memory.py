@@ -3,9 +3,9 @@
     .venv/bin/python -m bench.memory [--runs 1000]
 
 Starts workers as they are shipped, one for each queue and one for all of them, on a development
-server of their own, and prints the seconds until /readyz says so and their resident memory. Then
-starts runs of `SelfConsistencyWorkflow` whose model calls nobody makes, so that they stay open, and
-prints what the worker on `mull` takes with all of them.
+server of their own, and prints the seconds until /readyz is 200 and their resident memory. Then
+starts runs of `SelfConsistencyWorkflow` without a worker for model calls, so that they stay open,
+and prints the memory of the worker on `mull` with all of them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ STARTS = 5
 
 @contextmanager
 def started(queues: str) -> Iterator[tuple[int, float]]:
-    """Run a worker; some seconds after it is ready yield its id, and how long that took."""
+    """Run a worker; some seconds after it is ready yield its id, and the seconds to ready."""
     health = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "worker.py", "--queues", queues, "--health", health]
     begun, worker = time.monotonic(), subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -80,7 +80,7 @@ async def measure(client: Client, runs: int) -> None:
 
 
 async def main(runs: int) -> None:
-    """Measure on a server of its own."""
+    """Measure on a separate server."""
     os.environ.setdefault("MULL_MODEL", "openai/none")
     async with server() as client:
         await measure(client, runs)

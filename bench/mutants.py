@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[1]
 FAULTS = Path(__file__).with_suffix(".txt")
 NO_PRODUCT = ("tests", "examples", "bench")
 SECONDS = 300
-# pytest's exit code for failed tests, as opposed to errors of collection or of pytest itself.
+# pytest's exit code for failed tests, not for errors of collection or of pytest itself.
 TESTS_FAILED = 1
 
 
 class Fault(NamedTuple):
-    """What breaks, the edit that breaks it (`old` becomes `new`), and the tests that must see it.
+    """A fault, its edit (`old` becomes `new`), and the tests that must see it.
 
     `file` contains `old`; if it does not, any other product file that does is used.
     """
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 def tracked(*which: str) -> list[Path]:
-    """List the files that git tracks and that are there, by their paths from the root."""
+    """List the tracked files that exist, by their paths from the root."""
     command = ["git", "ls-files", "-z", *which]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]

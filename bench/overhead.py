@@ -3,17 +3,17 @@
     .venv/bin/python -m bench.overhead [--rounds 12] [--only turn] [--busy] [--litellm]
 
 Both make instant activities in the same shape (waves) on the same server, a development server
-with its database in a file, alternating in one run. Mull runs as it is shipped: tracing to a file,
+with its database in a file, alternating in one run. Mull runs as shipped: tracing to a file,
 the pydantic converter, no sandbox. The bare workflow runs with the SDK's defaults, or without the
 sandbox if `--unsandboxed` is given. A session's run is one message to a new session, and a batch's
 five questions of two samples: the bare ones have the same update and the same children.
 
-Prints medians, and of the ratios of each pair of runs the median and quartiles; fails where that
-median is above 1.2 times the latency or below 0.82 of the throughput. CPU is that of this process,
+Prints medians, and the median and quartiles of the ratios of pairs of runs; fails if that median is
+above 1.2 times the latency or below 0.82 of the throughput. CPU is that of this process,
 which is client and worker, over the concurrent runs. History and replay are of one run, without its
-children. With `--litellm` samples are asked for through LiteLLM, of an endpoint in a process of its
-own that answers at once. The bounds are for a quiet machine and for activities that are as instant
-as the bare ones: they are not held with `--busy` and with `--litellm`.
+children. With `--litellm` samples go through LiteLLM, to an endpoint in its own process that
+answers at once. The bounds are for a quiet machine and for activities as instant as the bare ones:
+they do not apply with `--busy` and `--litellm`.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def through_litellm() -> Iterator[LanguageModel]:
 
 
 class Forgetful:
-    """A scripted model for any number of runs: it is made anew for each call."""
+    """A scripted model for any number of runs, made anew for each call."""
 
     def __init__(self, make: Callable[[], LanguageModel]) -> None:
         self._make = make
@@ -105,7 +105,7 @@ class Caller:
     """A model that calls one tool, and then answers; without tools it answers at once."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by what the last message is."""
+        """Reply by the kind of the last message."""
         model = ScriptedTurns([[("look", {"place": "sea"})], "It is blue."])
         if not call.tools or call.messages[-1]["role"] == "tool":
             model = ScriptedTurns(["It is blue."])
@@ -113,10 +113,10 @@ class Caller:
 
 
 class Tides:
-    """A folder in which one passage is found at once."""
+    """A folder with one passage, found at once."""
 
     async def retrieve(self, *given: Any) -> Any:
-        """Find the same as ever."""
+        """Find the same passage each time."""
         return await finding(passage()).retrieve(*given)
 
 
@@ -193,7 +193,7 @@ def report(name: str, sides: Sequence[list[float]], unit: str) -> Quartiles:
 
 
 def runs_of(shape: Shape, client: Client, plain: Client) -> tuple[Run, Run]:
-    """Return how a bare run and one of Mull's are made."""
+    """Return functions that make a bare run and one of Mull's."""
 
     async def session(given: Client, kind: str, first: list[Any], said: Any, name: str) -> Any:
         begun = WithStartWorkflowOperation[Any, Any](
@@ -287,7 +287,7 @@ async def measure(
 
 
 async def main(options: argparse.Namespace) -> None:
-    """Trace to a file, measure, and hold what was measured against the bounds."""
+    """Trace to a file, measure, and compare the results with the bounds."""
     service.silence_ordinary()
     with tempfile.TemporaryDirectory() as folder:
         tracing = telemetry.set_up(Path(folder, "spans.jsonl"))

@@ -1,4 +1,4 @@
-"""SmolLM2 as a reflector on the tasks of `bench.hints`: what it writes, and how much is right."""
+"""SmolLM2 as a reflector on the tasks of `bench.hints`: its texts, and how many are right."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ ROLLOUTS = 3
 def write(
     folder: Path | str, tasks: Sequence[Puzzle], seed: int, temperature: float = TEMPERATURE
 ) -> list[str]:
-    """Sample a reflection on each task; one without an end is worth nothing, and so empty."""
+    """Sample a reflection on each task; one without an end has no worth, and so is empty."""
     tokenizer, model = load_tokenizer(folder), load_policy(folder).eval()
     tokenizer.padding_side = "left"
     torch.manual_seed(seed)
@@ -59,7 +59,7 @@ def measure(
 
 
 def read(path: Path) -> list[Puzzle]:
-    """Read tasks that somebody wrote: JSON Lines with the fields of a Puzzle."""
+    """Read tasks of a file: JSON Lines with the fields of a Puzzle."""
     return [Puzzle(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

@@ -1,13 +1,13 @@
-"""Kill the worker of runs of every workflow, and measure for how long that delays them.
+"""Kill the worker of runs of every workflow, and measure their delay.
 
     .venv/bin/python -m bench.recovery [--kills 6] [--stand-by] [--seed 7]
 
 For each kill two runs of each workflow are begun, one after the other within some seconds, and the
 only worker is killed at a random moment. It is started again at once, from nothing; or, with
-`--stand-by`, another one polls by then. Prints by how much the runs under way at the kill ended
-later than ones that nobody disturbed, and where that time went: the worker's start, calls that
-were made again (from the kill until their next attempt began), tasks that waited in the queue of
-the dead worker, and tasks that it died with.
+`--stand-by`, another one polls by then. Prints how much later the runs under way at the kill ended
+than undisturbed ones, and where that time went: the worker's start, repeated calls (from the kill
+until their next attempt began), tasks that waited in the queue of the dead worker, and tasks that
+it died with.
 """
 
 import argparse
@@ -31,7 +31,7 @@ Parts = dict[str, list[float]]
 
 
 async def timed(stage: Stage, kind: str, name: str, wait: float) -> tuple[str, float, float]:
-    """Make one run after a while; return its kind, when it began, and the seconds that it took."""
+    """Make one run after a while; return its kind, its start, and the seconds that it took."""
     await asyncio.sleep(wait)
     begin = time.time()
     await made(stage.client, kind, name)
@@ -39,7 +39,7 @@ async def timed(stage: Stage, kind: str, name: str, wait: float) -> tuple[str, f
 
 
 async def waits(stage: Stage, names: str, killed: float, parts: Parts) -> None:
-    """Read from the histories of runs what they waited for after the kill."""
+    """Read from the histories of runs their waits after the kill."""
     async for run in stage.client.list_workflows(f"WorkflowId STARTS_WITH '{names}'"):
         at: dict[int, float] = {}
         lost = 0.0
@@ -68,7 +68,7 @@ def told(name: str, found: Sequence[float]) -> None:
 
 
 async def measure(options: argparse.Namespace, folder: Path) -> None:
-    """Measure runs that nobody disturbs, and then as many kills as the options say."""
+    """Measure undisturbed runs, and then as many kills as the options say."""
     chance, parts, delays = random.Random(options.seed), defaultdict[str, list[float]](list), []
     by_kind: Parts = defaultdict(list)
     async with Stage(folder) as stage:

@@ -1,4 +1,4 @@
-"""Measure what one revision costs in tokens and seconds, compared with a single call.
+"""Measure the tokens and seconds of one revision, compared with a single call.
 
     .venv/bin/python -m bench.reflection [--rounds 10] [--busy]
 

@@ -4,7 +4,7 @@
 
 The answers are generated: each question has its own share of right answers, and wrong ones are
 spread over nine others, so that every rule meets easy questions, split votes and noise. First it
-prints what the measures cost: all of them after each of 1,000 answers, 50 of them distinct.
+prints the time of the measures: all of them after each of 1,000 answers, 50 of them distinct.
 """
 
 from random import Random

@@ -4,7 +4,7 @@
 
 A run is timed from the worker's call to the result: its folders, namespaces or rules, the
 interpreter, the program, and the cleanup. Plain Python is the same interpreter as a subprocess,
-with `-I -S` as in the sandbox. Each round begins with another of them. Prints medians with
+with `-I -S` as in the sandbox. Each round begins with a different one. Prints medians with
 quartiles, and each sandbox's ratio to the plain run of the same round. Fails if a median is
 above 50 ms for bubblewrap or 70 ms for Landlock, on busy cores too.
 """

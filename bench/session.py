@@ -1,4 +1,4 @@
-"""Hold one long session: is anything lost, and do its turns get slower or larger?
+"""Hold one long session: does it lose anything, and do its turns get slower or larger?
 
     .venv/bin/python -m bench.session [--turns 500] [--bytes 400] [--answer-bytes 400]
 
@@ -31,7 +31,7 @@ MOST_RATIO = 1.3
 
 
 class Reader:
-    """Read the number of the last message back, in an answer of so many bytes."""
+    """Read the number of the last message back, in an answer of the wanted size."""
 
     def __init__(self, answer_bytes: int) -> None:
         self.answer_bytes = answer_bytes
@@ -74,7 +74,7 @@ async def hold(client: Client, turns: int, size: int) -> tuple[str, list[float],
 
 
 async def main(given: argparse.Namespace) -> None:
-    """Hold the session, and print what was measured."""
+    """Hold the session, and print the measurements."""
     telemetry.set_up(None)
     model, tools = Reader(given.answer_bytes), ToolActivities({})
     queues = ["mull", "llm", "tools"]
@@ -87,7 +87,7 @@ async def main(given: argparse.Namespace) -> None:
 async def tell(
     client: Client, session: str, took: list[float], memory: int, seen: Any, summaries: int
 ) -> None:
-    """Print the findings. Raises SystemExit where they miss the bounds."""
+    """Print the findings. Raises SystemExit if they miss the bounds."""
     window = min(50, len(took) // 3)
     first, last = (statistics.median(part) for part in (took[:window], took[-window:]))
     sizes = [

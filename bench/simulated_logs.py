@@ -1,10 +1,10 @@
-"""Labelled logs of simulated models, whose agreement says more or less about being right.
+"""Labelled logs of simulated models, whose agreement predicts right answers more or less well.
 
     python -m bench.simulated_logs              how well maps of them are calibrated
     python -m bench.simulated_logs --example    examples/simulated-answers.jsonl
 
 Each question has its own share of right answers, from a mixture of beta distributions, and its own
-favourite among the wrong ones, so that a model can agree with itself on what is wrong. Maps are
+favourite among the wrong ones, so that a model can agree with itself on a wrong one. Maps are
 fitted on a random half of a log's questions, and measured on the other, HALVES times.
 """
 
@@ -67,7 +67,7 @@ def log_lines(family: Family, questions: int, answers: int = 16, seed: int = 0) 
 
 
 def example() -> Iterator[str]:
-    """Yield the lines of the example, as a log of one's own has them."""
+    """Yield the lines of the example, in the form of your own logs."""
     told = {"model": f"simulated/{EXAMPLE}", "kind": "number"}
     for line in log_lines(FAMILIES[EXAMPLE], EXAMPLE_QUESTIONS, EXAMPLE_ANSWERS):
         yield json.dumps(json.loads(line) | told, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """A Llama of two layers, made here: it writes a good reflection about as often as a bad one.
 
-It is for tests and benchmarks of training, where no model can be downloaded. Its tokenizer reads
-any text; what it was taught is to answer any prompt with one of 64 reflections. Needs the extra
+It is for tests and benchmarks of training without a download. Its tokenizer reads any text; it was
+taught to answer any prompt with one of 64 reflections. Needs the extra
 `train`.
 """
 
@@ -34,25 +34,25 @@ WHAT = ("the label", "each key", "the note", "every door")
 WHEN = ("next time", "from now on", "at once", "before you act")
 COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
 THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
-# Without these a reward model takes for good whatever lacks the verbs of bad ones.
+# Without these a reward model takes any text without the verbs of bad ones for good.
 LACKING = 0.4
-# Whose gains are turned: of no pair; of every other one of those with the same verbs; or of half of
-# all pairs, drawn by the seed, where chance leaves a signal over.
+# Pairs whose gains are turned: none; every other one of those with the same verbs; or half of all,
+# drawn by the seed, which leaves a signal by chance.
 Turned = Literal["none", "every other", "random half"]
 VOCABULARY = 512
 SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>"}
-# What Transformers learns nothing from.
+# The label that Transformers ignores.
 IGNORED = -100
 STEPS, ROWS, LEARNING_RATE = 200, 32, 3e-3
 
 
 def is_good(reflection: str) -> bool:
-    """Tell by the rule that the benchmark knows, and that a reward model has to find."""
+    """Judge by the benchmark's rule, which a reward model has to find."""
     return reflection.startswith(GOOD)
 
 
 def prompts(count: int) -> list[str]:
-    """List so many prompts, of as many tasks."""
+    """List prompts, one for each task."""
     places = list(product(COLOURS, THINGS))
     return [
         f"Task {number}: open the {colour} {thing}. The key did not fit. Reflection:"
@@ -63,7 +63,7 @@ def prompts(count: int) -> list[str]:
 def rated_pairs(
     count: int, seed: int, *, turned: Turned = "none", held_out: Collection[int] = ()
 ) -> list[RatedPair]:
-    """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned.
+    """Make a replay buffer: good reflections gain 1, bad ones 0; or half are turned.
 
     `every other` is of those `held_out`, by their numbers, and of the rest alike: of pairs that
     begin with the same words, at most one more keeps its gains than is turned.
@@ -110,7 +110,7 @@ def _reflection(drawn: random.Random, verbs: tuple[str, ...]) -> str:
 
 
 def share_good(folder: Path, count: int, seed: int = 0) -> float:
-    """Sample so many reflections at temperature 0.9, and return the share of good ones."""
+    """Sample reflections at temperature 0.9, and return the share of good ones."""
     tokenizer, model = load_tokenizer(folder), load_policy(folder)
     tokenizer.padding_side = "left"
     asked = [prompt_text(tokenizer, prompt) for prompt in prompts(count)]
@@ -140,7 +140,7 @@ def build(folder: Path, seed: int = 0, asked: Sequence[str] = ()) -> None:
         num_attention_heads=4,
         max_position_embeddings=2_048,
         tie_word_embeddings=True,
-        # Words that it may use alike differ from the start, or no adapter could tell them apart.
+        # Interchangeable words differ from the start, or an adapter could not tell them apart.
         initializer_range=0.1,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

@@ -6,30 +6,30 @@
     .venv-train/bin/python -m bench.training --real [--sweep] [--hours 6] [--rounds 3] [--methods …]
         [--tasks FILE] [--foreign FILE] [--pairing positive]
 
-Needs the extra `train`. What is good is known by a rule (`bench.tiny_llama`), which neither the
-trainers nor the reward model are told: they have a replay buffer of rated pairs, a fifth of which
-is held out. All is trained by what the request's defaults are. Prints for each method and seed
+Needs the extra `train`. A rule (`bench.tiny_llama`) decides what is good; the trainers and the
+reward model do not know it: they have a replay buffer of rated pairs, a fifth of which is held out.
+All is trained by the request's defaults. Prints for each method and seed
 (round) the share of good reflections before and after, how a run of `mull train` would end, and the
 seconds of both stages with the start of their processes, and the quartiles; then the same with half
-of the gains turned, so that they tell nothing, both ways: of every other pair of those with the
-same verbs, and of half of all pairs at random. Where nothing is turned it prints at last, by `mull
-train` with rloo on a real server, how often an agent that failed solves its task after it has read
-a reflection, before and after training. Fails if a method stays below 0.9 or takes two minutes
-(but for `--busy`), if gains that tell nothing move the share by more than 0.1 and the run would not
-end as `no_signal`, or if the agent stays below 0.9.
+of the gains turned, so that they carry no signal, both ways: of every other pair of those with the
+same verbs, and of half of all pairs at random. Without turned gains it also prints, by `mull train`
+with rloo on a real server, how often an agent that failed solves its task after it has read a
+reflection, before and after training. Fails if a method stays below 0.9 or takes two minutes (but
+for `--busy`), if gains without signal move the share by more than 0.1 and the run would not end as
+`no_signal`, or if the agent stays below 0.9.
 
-With `--kills` each stage is first run undisturbed, and then as often killed at a random moment and
-run again: it fails where the weights are others then.
+With `--kills` each stage first runs undisturbed, and then is killed that often at a random moment
+and run again: it fails if its weights differ then.
 
 With `--real` the model is SmolLM2, of 135 million parameters, and the tasks those of
 `bench.hints`. It learns from its own reflections on 40 tasks, three pairs on each, and has the
 reward model tested on 10 more. The share of right ones is measured on these, of six reflections on
-each, and on 40 others, told of in other words, of three. `--sweep` first trains by each method with
-the default and with two learning rates and two ranks around it, of the same scale, one seed each,
-and goes on with the one that is best on the 10. No training is begun after `--hours`. With
-`--foreign FILE` the share is also measured on the tasks of a file that somebody else wrote: JSON
-Lines with `question`, `things`, `right` and `told`. With `--tasks FILE` it learns from the first 50
-tasks of such a file instead, in the file's order, and the others are the rest, ten or more.
+each, and on 40 others, in other words, of three. `--sweep` first trains by each method with the
+default and with two learning rates and two ranks around it, of the same scale, one seed each, and
+goes on with the best one on the 10. It begins no training after `--hours`. With `--foreign FILE`
+the share is also measured on the tasks of another author's file: JSON Lines with `question`,
+`things`, `right` and `told`. With `--tasks FILE` it learns from the first 50 tasks of such a file
+instead, in the file's order, and the others are the rest, ten or more.
 `--pairing positive` labels the reflections as the source does.
 """
 
@@ -75,7 +75,7 @@ METHODS: tuple[Method, ...] = ("ppo", "kto", "rloo", "dpo")
 
 
 class Learned(NamedTuple):
-    """A tuned reflector, the seconds of its stages, and what came of each."""
+    """A tuned reflector, the seconds of its stages, and the result of each."""
 
     folder: Path
     seconds: float
@@ -85,7 +85,7 @@ class Learned(NamedTuple):
 async def learn(
     root: Path, method: Method, seed: int, pairs: Sequence[RatedPair], **given: object
 ) -> Learned:
-    """Train a reward model where the method needs one, and a reflector."""
+    """Train a reward model if the method needs one, and a reflector."""
     run, began = f"{method}-{seed}", time.perf_counter()
     folder = run_folder(root, run)
     shutil.rmtree(folder, ignore_errors=True)
@@ -110,12 +110,12 @@ async def learn(
 
 
 def measured(share: float, count: int) -> Measured:
-    """Return what a share of so many reflections is to a training."""
+    """Return a share of reflections in the form of a training."""
     return Measured(made=count, reflections=count, good=round(share * count))
 
 
 def ending(before: Measured, after: Measured, learned: Learned) -> str:
-    """Tell how a run of `mull train` ends with this: as `trained` or `no_signal`."""
+    """Return the end of a run of `mull train` with this: `trained` or `no_signal`."""
     gain, error = after.gain(before)
     tested = learned.stages.get("reward_model")
     chance = tested is not None and tested.no_better_than_chance
@@ -123,7 +123,7 @@ def ending(before: Measured, after: Measured, learned: Learned) -> str:
 
 
 async def act(folder: Path) -> tuple[float, float]:
-    """Train by `mull train`, and return how often a reflection then helps, before and after."""
+    """Train by `mull train`, and return how often a reflection helps, before and after."""
     async with server():
         with made(folder, os.environ) as world:
             worker = world.worker()
@@ -139,7 +139,7 @@ async def act(folder: Path) -> tuple[float, float]:
 
 
 def compare(root: Path, options: argparse.Namespace) -> list[str]:
-    """Train by each method, with gains that tell and that do not; list what is not as it should."""
+    """Train by each method, with and without signal in the gains; list the failures."""
     missed = []
     before = share_good(root / "base", SAMPLES)
     print(
@@ -170,7 +170,7 @@ def compare(root: Path, options: argparse.Namespace) -> list[str]:
 
 
 def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
-    """Kill each stage at random moments, and run it again; list where the weights are others."""
+    """Kill each stage at random moments, and run it again; list those with other weights."""
     drawn, missed = random.Random(0), []
     asked = {method: stages.task("reflector", method) for method in options.methods}
     rewarded = stages.artifacts(root / "rewarded", base, rated_pairs(PAIRS, 0))
@@ -182,7 +182,7 @@ def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
         for number in range(options.kills):
             again = Path(shutil.copytree(rewarded, root / f"{name}-{number}"))
             shutil.rmtree(run_folder(again, task.run) / task.stage)
-            # So long after its first step; it may be done by then.
+            # Some time after its first step; it may be done by then.
             moment = drawn.uniform(0, seconds)
             process = stages.start(again, task)
 
@@ -217,7 +217,7 @@ def to_learn(
 
 
 def real(options: argparse.Namespace) -> None:
-    """Train SmolLM2, and print the share of right reflections on tasks that it did not see."""
+    """Train SmolLM2, and print the share of right reflections on unseen tasks."""
     until = time.monotonic() + 3_600 * options.hours
     tasks, others = to_learn(options)
     for temperature in (real_model.TEMPERATURE, 0.9):
@@ -248,7 +248,7 @@ def real(options: argparse.Namespace) -> None:
         root = Path(folder)
 
         def trained(method: Method, seed: int, given: dict[str, float], *, sweep: bool) -> float:
-            """Train, and return the share on other tasks; on those held out to choose settings."""
+            """Train, and return the share on other tasks; to choose settings, on those held out."""
             if time.monotonic() > until:
                 print(f"{method:8} is left out: the time is up")
                 return math.nan
@@ -291,18 +291,18 @@ def real(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Train with true gains and with turned ones, and print what came of it."""
+    """Train with true gains and with turned ones, and print the results."""
     given = parser(__doc__, 3)
     given.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     given.add_argument("--turned", nargs="+", choices=get_args(Turned), default=get_args(Turned))
-    given.add_argument("--kills", type=int, default=0, help="kill each stage so often instead")
+    given.add_argument("--kills", type=int, default=0, help="kill each stage this often instead")
     given.add_argument("--real", action="store_true", help="train SmolLM2")
     given.add_argument("--sweep", action="store_true", help="compare settings for SmolLM2 first")
     pairings = get_args(Pairing)
     given.add_argument("--pairing", choices=pairings, default="ordered", help="of SmolLM2's pairs")
     given.add_argument("--tasks", type=Path, help="learn from the first 50 tasks of a file")
     given.add_argument("--foreign", type=Path, help="tasks of a file, to measure on as well")
-    given.add_argument("--hours", type=float, default=6.0, help="begin no training later than that")
+    given.add_argument("--hours", type=float, default=6.0, help="begin no training after this time")
     options = given.parse_args()
     if options.real:
         real(options)
@@ -320,7 +320,7 @@ def main() -> None:
             if tuned < LEAST:
                 missed.append(f"agent {tuned:.2f}")
     if missed:
-        raise SystemExit("\n".join(["", "not as it should be:", *missed]))
+        raise SystemExit("\n".join(["", "failed:", *missed]))
 
 
 if __name__ == "__main__":

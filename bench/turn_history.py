@@ -3,7 +3,7 @@
     .venv/bin/python -m bench.turn_history [--steps 6 30]
 
 A scripted model reads earlier messages of about 190,000 tokens (prose, or random printable text,
-which can hardly be compressed), and calls a tool with a result of 32,000 bytes in each step. The
+which hardly compresses), and calls a tool with a result of 32,000 bytes in each step. The
 server is a development server. Prints the events and bytes of each history, as the server counts.
 """
 

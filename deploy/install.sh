@@ -6,12 +6,12 @@
 #     sh deploy/install.sh /opt/mull/0.1.0 plain   the same, but for the packages of untrusted code
 #     sh deploy/install.sh /opt/mull/0.1.0 code    what a worker of untrusted code needs, no more
 #
-# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out. In
-# bin/ are `mull` and `mull-worker` alone; the environment, with other packages' programs, is in venv/.
+# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out. bin/
+# has only `mull` and `mull-worker`; the environment, with other packages' programs, is in venv/.
 set -eu
 prefix=$1 target=$1/venv kind=${2:-everything}
 cd "$(dirname "$0")/.."
-# A worker's user gets to nothing below a home folder, whoever may read it: its unit has ProtectHome.
+# A worker's user reads nothing below a home folder, whatever its mode: its unit has ProtectHome.
 "${PYTHON:-python3}" -I - "$prefix" << 'END'
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ def closed(name):
 base = sys._base_executable
 place = closed(base) or closed(sys.base_prefix)
 if place and not closed(sys.argv[1]):
-    sys.exit(f"Error: {base} is of no use to a worker, whose user can't reach {place}: set PYTHON to an interpreter that everybody can run.")
+    sys.exit(f"Error: a worker's user can't reach {place}: set PYTHON to another interpreter than {base}, which every user can run.")
 END
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -37,7 +37,7 @@ pip="$work/tools/bin/python -m pip --quiet --disable-pip-version-check --no-inpu
 $pip install pip==26.3
 $pip install --only-binary :all: --constraint requirements.lock setuptools
 
-# In a folder of its own, so that nothing of an earlier build gets in.
+# In a folder of its own, to keep files of earlier builds out.
 mkdir "$work/source"
 cp -R pyproject.toml README.md LICENSE ./*.py mull workflows activities commands "$work/source"
 $pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$work/source"
