@@ -52,13 +52,13 @@ WITHOUT_CALLS = frozenset({"retrieve", "describe_model", "examine"})
 # How far back the first look at ended runs goes, the seconds between looks, and between runs.
 LOOK_BACK = timedelta(minutes=15)
 BETWEEN_LOOKS, BETWEEN_RUNS = 10.0, 0.005
-# Who has lived for so long after a task has sent its spans, which takes a fifth of a second and the
-# receiver's time. A run is looked at once its workers must have polled again after that. The server
-# notes when a poll ends, too, as long after its beginning, though its worker be dead or paused.
+# A worker that lived this long after a task has sent its spans: that takes a fifth of a second and
+# the receiver's time. Look at a run once its workers must have polled again after that. The server
+# also notes when a poll ends, up to its length later, even if the worker is dead or paused.
 FLUSHED = timedelta(seconds=5)
 BEGAN_WITHIN = 2 * POLLED_WITHIN
 SETTLED = BEGAN_WITHIN + FLUSHED
-# The events that a worker writes: it then sends the spans of that task.
+# The events that a worker writes, after which it sends the spans of that task.
 DONE = tuple(
     f"{name}_event_attributes"
     for name in ("workflow_task_completed", "activity_task_completed", "activity_task_failed")
@@ -68,11 +68,11 @@ logger = logging.getLogger("mull.spans")
 
 
 class Rebuilt(NamedTuple):
-    """The spans of one execution of a workflow, as its history has them.
+    """The spans of one execution of a workflow, rebuilt from its history.
 
     `still_open` are spans that have begun and not ended. `lost` counts the attempts of model calls
-    that the history does not hold, by name. `error` says why nothing could be rebuilt. `children`
-    are the workflow and run ids of child runs; `following` is the run id of the execution that it
+    that the history does not contain, by name. `error` says why rebuilding failed. `children` are
+    the workflow and run ids of child runs; `following` is the run id of the execution that it
     continued as.
     """
 
@@ -89,7 +89,7 @@ class Rebuilt(NamedTuple):
 class _Collected(SpanProcessor, UnsandboxedWorkflowRunner):
     """Collects the spans of a replayed workflow: those that are open, by id, and those that ended.
 
-    Nothing is collected while `paused`: after the history's last task, and at an eviction.
+    It ignores spans while `paused`: after the history's last task, and at an eviction.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Collected(SpanProcessor, UnsandboxedWorkflowRunner):
             self.ended.append(span)
 
     def create_instance(self, det: Any) -> WorkflowInstance:
-        """Create a workflow, and pause at each of its tasks that the history does not hold."""
+        """Create a workflow, and pause at each of its tasks that the history does not contain."""
         instance = super().create_instance(det)
         activate = instance.activate
 
@@ -127,7 +127,7 @@ def _now() -> int:
 
 
 class Rebuilder:
-    """Rebuilds the spans of runs, or only those that a sampler takes."""
+    """Rebuilds the spans of runs, or only those that a sampler accepts."""
 
     def __init__(self, client: Client, sampler: Sampler | None = ALWAYS_ON) -> None:
         self._client, self._collected = client, _Collected()
@@ -164,7 +164,7 @@ class Rebuilder:
     ) -> Rebuilt:
         """Rebuild one execution, unless its events say that its spans are complete.
 
-        Raises RPCError where the server does not answer.
+        Raises RPCError if the server does not answer.
         """
         rebuilt = Rebuilt(workflow_id, run_id)
         try:
@@ -186,14 +186,14 @@ class Rebuilder:
         )
         collected.open, collected.ended = {}, []
         try:
-            # Before its first task there is nothing that could be replayed.
+            # Without a completed task there is nothing to replay.
             if any(one.HasField("workflow_task_completed_event_attributes") for one in events):
                 with self._tracing():
                     await self._replayer.replay_workflow(history)
             collected.paused, still_open = False, list(collected.open.values())
             lost = await self._add_calls(run_id, events)
         except Exception as error:
-            # The SDK prints the whole of a failed task, in which the first message is the reason.
+            # The SDK prints the whole failed task, whose first message is the reason.
             message = re.search(r'message: "(.*?)"', str(error))
             said = terminal_safe(message[1] if message else str(error), 300)
             return rebuilt._replace(error=f"this version can't replay its history: {said}")
@@ -201,19 +201,19 @@ class Rebuilder:
 
     @contextmanager
     def _tracing(self) -> Iterator[None]:
-        """Have workflows make their spans by this provider, at the times of their events."""
+        """Make workflows create their spans with this provider, at the times of their events."""
         provider: Any = trace.get_tracer_provider()
         usual, clock = provider.get_tracer, vars(opentelemetry.sdk.trace)
         try:
             provider.get_tracer = cache(self._own.get_tracer)
-            # The SDK reads the times of spans and events here, and has no setting for them.
+            # The SDK reads the times of spans and events here, and has no setting for that.
             clock["time_ns"] = _now
             yield
         finally:
             provider.get_tracer, clock["time_ns"] = usual, time.time_ns
 
     async def _add_calls(self, run_id: str, events: Sequence[HistoryEvent]) -> dict[str, int]:
-        """Rebuild the spans of model calls; return the attempts that the history does not hold."""
+        """Rebuild the spans of model calls; return the attempts missing from the history."""
         lost: dict[str, int] = {}
         waiting: dict[int, Any] = {}
         for event in events:
@@ -232,7 +232,7 @@ class Rebuilder:
     async def _add_call(
         self, run_id: str, task: Any, start: HistoryEvent, end: HistoryEvent
     ) -> dict[str, int]:
-        """Rebuild the spans of an activity's last attempt; return the attempts that are lost."""
+        """Rebuild the spans of an activity's last attempt; return the lost attempts."""
         tried = start.activity_task_started_event_attributes
         header = json.loads((await self._plain(task.header.fields["_tracer-data"])).data)
         traced = header.get("traceparent", "").endswith("-01")
@@ -252,15 +252,15 @@ class Rebuilder:
                 span.set_status(Status(StatusCode.ERROR, one["error"]))
             span.end(one.get("end", end.event_time.ToNanoseconds()))
         count = tried.attempt - bool(said)
-        why = tried.last_failure.application_failure_info.type or "no word of it"
+        why = tried.last_failure.application_failure_info.type or "reason unknown"
         return {f"{task.activity_type.name} {task.activity_id}, {why}": count} if count else {}
 
     async def _said(
         self, task: Any, end: HistoryEvent, traced: bool
     ) -> Sequence[Mapping[str, Any]]:
-        """Return an attempt's spans as they were kept, or else what its result or failure tells.
+        """Return an attempt's spans as they were kept, or those that its result or failure implies.
 
-        A failed call that was `traced` has none where its request does not say the model's name.
+        A failed call that was `traced` has none if its request does not name the model.
         """
         known: dict[str, Any] = {telemetry.KIND: "LLM", "gen_ai.operation.name": "chat"}
         failed: dict[str, str] = {}
@@ -268,7 +268,7 @@ class Rebuilder:
             result = end.activity_task_completed_event_attributes.result
             outer = await self._decoded(result.payloads[0])
             payload = expanded(outer)
-            # They are beside a result that was compressed, but in one that only they made so large.
+            # They are outside a compressed result, or inside if only they made it so large.
             kept = outer.metadata.get(telemetry.CALL_SPANS)
             if kept := kept or payload.metadata.get(telemetry.CALL_SPANS):
                 spans: list[dict[str, Any]] = json.loads(zlib.decompress(kept))
@@ -318,7 +318,7 @@ async def first_of(client: Client, workflow_id: str, run_id: str) -> str:
 
 
 class NotTakenError(Exception):
-    """A receiver did not take spans."""
+    """A receiver did not accept spans."""
 
 
 async def send(exporters: Sequence[SpanExporter], spans: Sequence[ReadableSpan]) -> None:
@@ -327,26 +327,26 @@ async def send(exporters: Sequence[SpanExporter], spans: Sequence[ReadableSpan])
         for exporter in exporters:
             batch = spans[start : start + BATCH]
             if await asyncio.to_thread(exporter.export, batch) is not SpanExportResult.SUCCESS:
-                raise NotTakenError("the receiver took no spans")
+                raise NotTakenError("the receiver did not accept spans")
 
 
 class Workers:
-    """Until when each worker is known to have lived, by its identity, which no other one gets."""
+    """Until when each worker is known to have lived, by its identity, which is never reused."""
 
     def __init__(self) -> None:
         self._lived: dict[str, datetime] = {}
 
     async def look(self, client: Client) -> None:
-        """See who polls. Raises RPCError."""
+        """Note the workers that poll. Raises RPCError."""
         now = datetime.now(UTC)
         for queue in NAMES.values():
             for identity, _ in await pollers(client, queue):
                 self._lived[identity] = now - BEGAN_WITHIN
 
     def have_sent(self, events: Sequence[HistoryEvent]) -> bool:
-        """Tell if every worker of a run outlived its last task there by enough to send its spans.
+        """Tell if each worker of a run outlived its last task there long enough to send its spans.
 
-        The run tells of its workers' lives too, which may settle that for other runs.
+        Also note from the run how long its workers lived, which may settle this for other runs.
         """
         last = dict[str, datetime]()
         for event in events:
@@ -359,7 +359,7 @@ class Workers:
 
 
 async def send_ended(exporters: Sequence[SpanExporter]) -> None:
-    """Send, for ever, the spans of ended executions that may lack some; ids are the same again."""
+    """Send, for ever, the spans of ended executions that may lack some, with the same ids."""
     client = await connect(quiet=True)
     rebuilder, workers = Rebuilder(client, None), Workers()
     types = ", ".join(f"'{kind.__name__}'" for kind in [*WORKFLOWS, *HELPERS])
@@ -369,7 +369,7 @@ async def send_ended(exporters: Sequence[SpanExporter]) -> None:
         ended = f"CloseTime > '{since.isoformat()}' AND CloseTime <= '{until.isoformat()}'"
         try:
             await workers.look(client)
-            # The last to end come first: they tell until when a dead worker lived.
+            # The last to end come first: they show until when a dead worker lived.
             async for run in client.list_workflows(f"WorkflowType IN ({types}) AND {ended}"):
                 if run.run_id in sent:
                     continue
@@ -381,7 +381,7 @@ async def send_ended(exporters: Sequence[SpanExporter]) -> None:
                 await asyncio.sleep(BETWEEN_RUNS)
             since, sent = until, set()
         except (RPCError, NotTakenError) as error:
-            logger.warning("traces are rebuilt again in a moment: %s", error)
+            logger.warning("traces could not be sent, and are rebuilt again soon: %s", error)
         await asyncio.sleep(BETWEEN_LOOKS)
 
 

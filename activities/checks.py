@@ -2,8 +2,8 @@
 
 They are not workflow code, so that rules can change while a run is open: history keeps the results.
 
-What may take long is read in one of four processes, which are ended where a text takes too long. A
-thread would not do: a slow pattern holds the interpreter's lock, and with it every other run.
+One of four processes reads a text that may take long, and is ended if it takes too long. A thread
+would not do: a slow pattern holds the interpreter's lock, which stops every other run.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from mull.multipath.suite import Case
 from mull.request import Record
 from mull.text import encoded_size, terminal_safe
 
-# What Mull's own guardrails read in 5 ms, whatever the text is, is checked without a process.
+# Mull's own guardrails check any text of this size in 5 ms, so they need no other process.
 SHORT_BYTES = 2_000
 READERS = 4
 SECONDS = 5.0
@@ -54,7 +54,7 @@ class Prepared(Record):
     """The criteria and guardrails of a run, fixed when it starts.
 
     `complexity` is the query's, 0 to 1, as given or estimated. `unknown` are the guardrails that
-    the request names but this worker does not have, `guardrails` the others, each by its own name.
+    the request names and this worker lacks, `guardrails` the others, each by its own name.
     """
 
     complexity: float
@@ -64,7 +64,7 @@ class Prepared(Record):
 
 
 class CheckTask(Record):
-    """A draft with everything that guardrails may read, and the guardrails to run."""
+    """A draft, the texts that guardrails may read with it, and the guardrails to run."""
 
     checked: Checked
     guardrails: tuple[str, ...]
@@ -85,7 +85,7 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
 
 @activity.defn
 async def check_draft(task: CheckTask) -> Report:
-    """Run the named guardrails; report what fails.
+    """Run the named guardrails, and report those that fail.
 
     Long texts, and guardrails that are not Mull's own, are checked in a process that is ended after
     five seconds.
@@ -127,10 +127,10 @@ class Examples(Record):
 
 @activity.defn
 async def read_examples(task: ExamplesTask) -> Examples:
-    """Read the examples in a prompt; there are none if the user has tests.
+    """Read the examples in a prompt, unless the user has tests.
 
-    The entry is the request's, or else the function that the prompt leaves to be written, or else
-    the one that all its examples call.
+    The entry is the request's, or the function that the prompt leaves to be written, or the one
+    that all its examples call.
     """
     return await read_apart(_read, task)
 
@@ -146,7 +146,7 @@ def _read(task: ExamplesTask) -> Examples:
 async def read_apart(work: Callable[..., Result], *inputs: object) -> Result:
     """Call a function of a module in one of four processes, for at most five seconds.
 
-    Raises RuntimeError where the function raises, or takes longer.
+    Raises RuntimeError if the function raises, or takes longer.
     """
     return await asyncio.get_running_loop().run_in_executor(_threads, _call, work, inputs)
 
@@ -156,7 +156,7 @@ def _call(work: Callable[..., Result], inputs: tuple[object, ...]) -> Result:
         reader = _idle.pop()
     except IndexError:
         command = [sys.executable, "-c", PROGRAM, *sys.path]
-        # A session of its own, as Ctrl-C is the worker's; and no key in its environment.
+        # A session of its own, since Ctrl-C is for the worker; and no keys in its environment.
         reader = Popen(command, stdin=PIPE, stdout=PIPE, env={}, start_new_session=True)  # noqa: S603 - our own program
     try:
         calls, replies = cast("IO[bytes]", reader.stdin), cast("IO[bytes]", reader.stdout)
@@ -175,20 +175,20 @@ def _call(work: Callable[..., Result], inputs: tuple[object, ...]) -> Result:
 
 @atexit.register
 def _end() -> None:
-    """End the idle ones; where this process is ended without notice, they see no more input."""
+    """End the idle processes; if this one is killed, they end with their input."""
     while _idle:
         _idle.pop().communicate()
 
 
 def serve() -> None:
-    """Answer calls on standard input until it ends; what they print goes to standard error.
+    """Answer calls on standard input until it ends; redirect what they print to standard error.
 
-    The clock of a call is here, so that it ends, too, when its caller is gone.
+    Each call's time-out runs in this process, so that it ends even when its caller is gone.
     """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with suppress(OSError):
-        # Where memory runs out, this goes first, and not the worker.
+        # If memory runs out, the kernel ends this process first, and not the worker.
         Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The port through which `doctor` asks a worker what it is configured with."""
+"""The port through which `doctor` asks a worker for its configuration."""
 
 import os
 from collections.abc import Awaitable, Callable, Collection
@@ -30,7 +30,7 @@ IN_USE = {
 
 
 class Check(NamedTuple):
-    """One check: its area and name, what was found, and lines that say what to do.
+    """One check: its area and name, the finding, and lines that say what to do.
 
     `commands` can be copied to fix the problem.
     """
@@ -44,14 +44,14 @@ class Check(NamedTuple):
 
 
 class DoctorRequest(Request):
-    """The queues whose workers are examined; `offline` leaves out the calls of models."""
+    """The queues whose workers to examine; `offline` leaves out the calls of models."""
 
     queues: Annotated[tuple[QueueName, ...], FailFast()] = Field(("mull",), max_length=20)
     offline: bool = False
 
 
 class DoctorResult(Record):
-    """What the workers found, each in its own environment; keys by their names alone."""
+    """The findings of the workers, each in its own environment; keys are named, never shown."""
 
     checks: tuple[Check, ...]
 
@@ -61,16 +61,16 @@ COMMAND_LINE = "command line"
 
 def encryption_check(where: str) -> Check:
     """Say whether this process encrypts payloads, and by which keys."""
-    said = "off: the server holds all texts in the clear"
+    said = "off: the server stores all texts unencrypted"
     if codec := chosen_codec():
         said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
         clear = CLEAR in os.environ and where != COMMAND_LINE
-        said += f"; {CLEAR}: it also takes what is in the clear" if clear else ""
+        said += f"; {CLEAR}: it also accepts unencrypted payloads" if clear else ""
     return Check("encryption", where, "ok", said)
 
 
 class Version(NamedTuple):
-    """A version that is current, ramping or draining; on the queues `unserved` its calls wait."""
+    """A current, ramping or draining version; its calls on the queues `unserved` wait."""
 
     build_id: str
     status: str
@@ -78,11 +78,11 @@ class Version(NamedTuple):
 
 
 async def versions_in_use(client: Client, queues: Collection[str]) -> list[Version]:
-    """List the versions that are current, ramping or draining; none where workers have none.
+    """List the versions that are current, ramping or draining; empty if workers are not versioned.
 
-    A queue that a version's workers have polled is its own for good: nobody else takes its calls.
-    Calls on another queue go to the current version there, or to workers without one. A queue that
-    no version in use ever had, and nobody polls, is left out. Raises RPCError.
+    Once a version's workers have polled a queue, only they take the version's calls on it. Calls on
+    another queue go to the current version there, or to workers without one. A queue without
+    pollers that the versions in use never had is left out. Raises RPCError.
     """
     server, space = client.workflow_service, client.namespace
     try:
@@ -118,14 +118,14 @@ Checks = Callable[[], Awaitable[list[Check]]]
 
 
 class Examination:
-    """Makes the checks that the worker of a queue is given; `calls` are those that call models."""
+    """Makes the checks of a queue's worker; `calls` are those that call models."""
 
     def __init__(self, checks: Checks, calls: Checks | None = None) -> None:
         self._checks, self._calls = checks, calls
 
     @activity.defn
     async def examine(self, request: DoctorRequest) -> list[Check]:
-        """Check what this worker needs, in its own process."""
+        """Make the checks of this worker, in its own process."""
         called = [] if request.offline or self._calls is None else await self._calls()
         encryption = encryption_check(activity.info().task_queue)
         return [*called, *await self._checks(), encryption]

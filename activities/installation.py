@@ -1,4 +1,4 @@
-"""What `doctor` asks a worker: its models, documents, tools, sandbox, packages and telemetry."""
+"""The checks of `doctor`: a worker's models, documents, tools, sandbox, packages and telemetry."""
 
 import asyncio
 import os
@@ -38,13 +38,13 @@ CALL_SECONDS = 40.0
 
 
 async def worker_checks() -> list[Check]:
-    """Check what every worker needs."""
+    """Make the checks of every worker."""
     endpoint = await asyncio.to_thread(telemetry_checks, os.environ)
     return [*package_checks(), *calibration_checks(os.environ), *endpoint]
 
 
 async def answering_checks() -> list[Check]:
-    """Check what a worker needs that calls models and searches documents."""
+    """Make the checks of a worker that calls models and searches documents."""
     return [*model_checks(os.environ), *document_checks(os.environ)]
 
 
@@ -67,7 +67,7 @@ async def call_check(model: LanguageModel, name: str) -> Check:
     )
     began = time.monotonic()
     try:
-        # A reply without a word is one too: some models think first.
+        # An empty reply is also an answer: some models think first.
         with suppress(SampleError):
             await model.complete(call)
     except ModelError as error:
@@ -181,7 +181,7 @@ DOCUMENTS = "MULL_DOCUMENTS"
 
 
 def document_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Check each folder that MULL_DOCUMENTS names, and where their indexes are kept."""
+    """Check each folder that MULL_DOCUMENTS names, and the folder of their indexes."""
     given = [folder for folder in environment.get(DOCUMENTS, "").split(os.pathsep) if folder]
     if given:
         return [*map(_folder, given), _index(environment)]
@@ -221,7 +221,7 @@ def _index(environment: Mapping[str, str]) -> Check:
 
 
 def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Check that the folder that MULL_CALIBRATION names has a map; nothing if it names none."""
+    """Check that the folder in MULL_CALIBRATION has a map; no checks if it is not set."""
     folder = environment.get(CALIBRATION)
     if not folder:
         return []
@@ -234,7 +234,7 @@ def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
 
 
 async def tool_checks(tools: "ToolActivities", environments: Sequence[str] = ()) -> list[Check]:
-    """List tools as for a turn, which starts each MCP server, rules for calls, and environments."""
+    """List tools as a turn does, starting each MCP server, rules for calls, and environments."""
     from activities.tools.port import ListTask
 
     found = await tools.list_tools(ListTask(docs=""))
@@ -246,11 +246,11 @@ async def tool_checks(tools: "ToolActivities", environments: Sequence[str] = ())
     missing = [Check("tools", "missing", "warning", f"{said}.", (do,)) for said in found.warnings]
     rules = f"{tally_words(len(found.rules), 'rule')} for calls"
     if not found.rules:
-        rules = "no rules for calls (--approve): what only reads runs, what writes asks a person"
+        rules = "no rules for calls (--approve): calls that may write ask a person, others run"
     fitting = Check("tools", "rules", "ok", rules)
     if idle := [one.tool for one in found.rules if not any(tool.fits(one) for tool in found.tools)]:
         said = f"{rules}; no tool here has the name, or the arguments, of: {', '.join(idle)}."
-        do = "Such a rule holds nothing back. The tools of an MCP server are named SERVER__TOOL."
+        do = "Such a rule has no effect. The tools of an MCP server are named SERVER__TOOL."
         fitting = Check("tools", "rules", "warning", said, (do,))
     return [*listed, *missing, fitting, *environment_checks(environments)]
 
@@ -264,10 +264,10 @@ def environment_checks(names: Sequence[str]) -> list[Check]:
 
 
 async def training_checks() -> list[Check]:
-    """Check that what is trained can be kept."""
+    """Check that this worker can write to the folder of trained models."""
     folder = os.environ.get(ARTIFACTS, "")
     if os.access(folder, os.W_OK | os.X_OK):
-        return [Check("training", "artifacts", "ok", f"what is trained is kept in {folder}")]
+        return [Check("training", "artifacts", "ok", f"trained models are kept in {folder}")]
     said = f"{folder}, which {ARTIFACTS} names, can't be written by this user."
     do = "Give the worker's user permission to write there."
     return [Check("training", "artifacts", "wrong", said, (do,))]
@@ -300,7 +300,7 @@ async def sandbox_checks(environments: Sequence[str] = ()) -> list[Check]:
 
 
 def sandbox_rows(found: "Examined", failing: State) -> list[Check]:
-    """List the checks that a sandbox passed, or else name those that it failed."""
+    """List the checks that a sandbox passed, or name those that it failed."""
     if found.trouble:
         return [Check("sandbox", found.name, failing, found.trouble)]
     said = f"{found.version} passes its self-test"

@@ -1,4 +1,4 @@
-"""The memory that runs share, as activities: it lives in a workflow of its own."""
+"""Activities that read and add to the memory that runs share, which is a workflow of its own."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def memory_id(name: str) -> str:
     return f"memory-{name}"
 
 
-# What the server says of an update that no worker looked at.
+# The server's error for an update that workers did not look at.
 UNPROCESSED = "UnprocessedUpdate"
 
 
@@ -51,14 +51,14 @@ class MemoryActivities:
 
     @activity.defn
     async def recall_reflections(self, task: MemoryTask) -> SemanticMemory:
-        """Return what a scope holds: nothing where nobody has added anything."""
+        """Return the memory of a scope, which is empty until something is added."""
         handle: Any = self._client.get_workflow_handle(memory_id(task.name))
         try:
             async with heartbeating():
                 held: SharedMemory = await handle.query(
                     "memory",
                     result_type=SharedMemory,
-                    # One that was terminated still answers, and is begun anew by what is added.
+                    # A terminated memory still answers, but the next reflection begins a new one.
                     reject_condition=QueryRejectCondition.NOT_OPEN,
                 )
         except WorkflowQueryRejectedError:
@@ -71,7 +71,7 @@ class MemoryActivities:
 
     @activity.defn
     async def remember_reflection(self, task: RememberTask) -> SemanticMemory:
-        """Add a reflection, once, to a memory that begins with it; return what its scope holds."""
+        """Add a reflection, once, starting its memory if needed; return its scope's memory."""
         begun = WithStartWorkflowOperation[Any, Any](
             WORKFLOW,
             MemoryRequest(name=task.name),
@@ -89,8 +89,8 @@ class MemoryActivities:
                 )
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == UNPROCESSED:
-                # Its worker was too busy to look at it in time, or is gone: nobody refused it.
+                # Its worker was too busy to look at it in time, or is gone: it was not refused.
                 raise ApplicationError(error.cause.message, type=UNPROCESSED) from None
-            # What refused it says why.
+            # Its cause says why it was refused.
             raise error.cause from None
         return held

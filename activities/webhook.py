@@ -1,4 +1,4 @@
-"""Telling a webhook that a run waits for a person, or that it failed."""
+"""Notify a webhook that a run waits for a person, or that it failed."""
 
 import hmac
 import json
@@ -16,7 +16,7 @@ from mull.request import Request
 
 
 class Notice(Request):
-    """What a webhook is told of a run: no text of it. `id` is the notice's own."""
+    """The facts of a run for a webhook, without any of its text. `id` is the notice's own."""
 
     id: str
     event: Literal["waiting", "failed"]
@@ -30,7 +30,7 @@ class Notice(Request):
 
 STATUS = {"waiting": WorkflowExecutionStatus.RUNNING, "failed": WorkflowExecutionStatus.FAILED}
 Post = Callable[[bytes, dict[str, str]], Awaitable[int]]
-"""Posts a body with headers, and returns the status. Raises OSError, which says why it can't."""
+"""Posts a body with headers, and returns the status. Raises OSError, which says why it failed."""
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
@@ -62,14 +62,14 @@ class WebhookActivities:
         except OSError as error:
             why = str(error)
         if why:
-            activity.logger.warning("the webhook was not told: %s", why)
-            # Of this category the SDK logs nothing: a traceback would add nothing to that line.
+            activity.logger.warning("the webhook was not notified: %s", why)
+            # The SDK does not log this category: a traceback would add nothing to that line.
             benign = ApplicationErrorCategory.BENIGN
             raise ApplicationError(why, type="WebhookError", category=benign)
 
 
 async def _verified(notice: Notice) -> Notice | None:
-    """Return the notice as the server knows its run; None if that is not so, or no more.
+    """Return the notice with the server's facts of its run; None if the run is in another state.
 
     Raises ApplicationError unless a run that Mull's workers serve started this one as its child.
     """
@@ -85,7 +85,7 @@ async def _verified(notice: Notice) -> Notice | None:
         found = await run.describe()
         queues = {told.task_queue, found.task_queue}
     if queues != {TASK_QUEUE}:
-        said = "a notice is sent for a run of Mull's alone, as its child"
+        said = "notices are only sent for a run of Mull's that started this one as its child"
         raise ApplicationError(said, type="Refused", non_retryable=True)
     known = {"workflow_id": found.id, "run_id": found.run_id, "workflow_type": found.workflow_type}
     return notice.model_copy(update=known) if found.status is STATUS[notice.event] else None

@@ -1,4 +1,4 @@
-"""The Temporal server: connecting to it, who polls it, and how long a worker may be silent."""
+"""The Temporal server: connecting to it, its pollers, and how long a worker may be silent."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ from mull.text import terminal_safe
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
 DEFAULT_ADDRESS = "localhost:7233"
-# What the SDK calls the update, and the query, by which a workflow's stream is read.
+# The SDK's name of the update, and the query, that read a workflow's stream.
 STREAM_POLL = "__temporal_workflow_stream_poll"
 
 
@@ -63,7 +63,7 @@ class ConfigurationError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, but requests and results have what is set, and requests are strict."""
+    """Pydantic's converter, but requests and results show only set fields; requests are strict."""
 
     def to_payload(self, value: Any) -> Payload | None:
         return super().to_payload(told(value) if isinstance(value, Request | Result) else value)
@@ -74,12 +74,12 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
         return parse_request(type_hint, payload.data)
 
 
-# The SDK makes a converter for every task: what this one learns about types is kept for all.
+# Shared, so that what it learns about types is kept: the SDK makes a converter for every task.
 _JSON = _RequestConverter()
 
 
 def _request_of(type_hint: type | None) -> type[Request] | None:
-    """Return the request among the types that a payload may be of."""
+    """Return the request among the types that a payload may have."""
     for kind in (type_hint, *get_args(type_hint)):
         if isinstance(kind, type) and issubclass(kind, Request):
             return kind
@@ -104,23 +104,23 @@ class _MullFailureConverter(DefaultFailureConverter):
 
 
 class _EncodedFailureConverter(_MullFailureConverter):
-    """The same, with messages and stack traces where a codec encrypts them."""
+    """The same, but messages and stack traces go where a codec encrypts them."""
 
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
         super().to_failure(exception, payload_converter, failure)
-        # Of an attempt's failure over 4 KiB the server keeps nothing that is encrypted.
+        # The server drops the encrypted parts of an attempt's failure of over 4 KiB.
         said = {"message": failure.message, "stack_trace": failure.stack_trace[-1_000:]}
         failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([said])[0])
         failure.message, failure.stack_trace = "Encoded failure", ""
 
 
-# As the Go SDK's ZlibCodec writes it, a whole payload: so codec servers made with that read it too.
+# A whole payload, as the Go SDK's ZlibCodec writes it, so that codec servers with that read it too.
 ZLIB = b"binary/zlib"
 COMPRESSED_OVER = 16_000
-# What is larger goes as it is, which the server refuses; and a small payload of somebody else's
-# can't fill a worker's memory.
+# Larger payloads are not compressed, and the server refuses them. This also keeps a stranger's
+# small payload from filling a worker's memory.
 EXPANDED_BYTES = 8_000_000
 
 
@@ -136,7 +136,7 @@ def _compressed(payload: Payload) -> Payload:
 
 
 def expanded(payload: Payload) -> Payload:
-    """Return what a compressed payload was made of, any other as it is. Raises ValueError."""
+    """Expand a compressed payload, and return any other as it is. Raises ValueError."""
     if payload.metadata.get("encoding") != ZLIB:
         return payload
     reading = zlib.decompressobj()
@@ -152,8 +152,8 @@ class _MullPayloadConverter(CompositePayloadConverter):
     Anything else that can't be decoded, such as a result of another version of the code, fails only
     the workflow task, so that the run continues once the right code, or key, is deployed.
 
-    What activities take and return is compressed where it is large. Nothing else is: other clients
-    and the Web UI read requests, results, queries and updates.
+    Only large inputs and results of activities are compressed, since other clients and the Web UI
+    read requests, results, queries and updates.
     """
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
         self._other: Self | None = None
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return a converter that compresses for activities alone."""
+        """Return a converter that compresses only for activities."""
         if isinstance(context, ActivitySerializationContext) == self._of_activity:
             return self
         if self._other is None:
@@ -185,7 +185,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
                 error = UnreadableError(payload)
                 if coded == ENCRYPTED or not (kind or len(payloads) > 1):
                     raise error
-                # No key that comes later makes a request of it.
+                # A key that comes later would not make this a request.
                 raise ApplicationError(str(error), type="Refused", non_retryable=True)
         try:
             # A small start that expands to a large one would hold up all other runs.
@@ -193,10 +193,10 @@ class _MullPayloadConverter(CompositePayloadConverter):
             return super().from_payloads([*given], type_hints)
         except Exception as error:
             if kind is None and type_hints is None and len(payloads) > 1:
-                # More inputs than anything here takes: whoever takes one will say so.
+                # More inputs than anything here takes: the one that gets them will report it.
                 return [RawValue(payload) for payload in payloads]
             if kind is None and self._of_activity and isinstance(error, ValidationError):
-                # An activity's result: by pydantic's own error the run would fail.
+                # An activity's result: pydantic's own error would fail the run.
                 raise ValueError(f"this can't be read here: {explain(error)}") from None
             if kind is None:
                 raise
@@ -244,7 +244,7 @@ def chosen_codec() -> PayloadCodec | None:
 
 
 def strict(client: Client) -> Client:
-    """Return a worker's client: if it has keys, it takes nothing in the clear but by MULL_CLEAR."""
+    """Return a worker's client: with keys, and without MULL_CLEAR, it refuses clear payloads."""
     codec: Any = client.data_converter.payload_codec
     if not hasattr(codec, "strict") or os.environ.get(CLEAR) == "read":
         return client
@@ -299,8 +299,8 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
 
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
-# The time that calls of models in flight have once their worker is told to stop. They are paid for,
-# and have as long as an attempt at the defaults (workflows/calls.py).
+# The time that model calls in flight have once their worker has to stop. They are paid for, so they
+# have as long as an attempt at the defaults (workflows/calls.py).
 GRACE_SECONDS = 495
 HEARTBEATS, SILENCE_SECONDS = "MULL_HEARTBEAT_SECONDS", 5.0
 # Temporal Cloud bills each heartbeat that reaches it. These are its addresses.
@@ -326,7 +326,7 @@ async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
 def silence() -> float:
     """Return the seconds of silence after which a worker's calls are given up.
 
-    Workflows ask for it too: a replay does not compare time-outs. Raises ConfigurationError.
+    Workflows may call this, since a replay does not compare time-outs. Raises ConfigurationError.
     """
     if (given := os.environ.get(HEARTBEATS)) is None:
         host = address().rpartition(":")[0].rstrip(".").lower()
@@ -345,7 +345,7 @@ def silence() -> float:
 async def heartbeating() -> AsyncIterator[Callable[..., None]]:
     """Heartbeat while the block runs, so that cancellations arrive.
 
-    The first one comes after half of the silence that is allowed: shorter calls cost none. Of the
+    The first heartbeat comes after half of the allowed silence, so shorter calls cost none. Of the
     others the SDK sends one in 80 % of it; they are many, so that a busy worker may miss some.
 
     Yields a function that sets the heartbeat's details, from any thread.

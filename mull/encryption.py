@@ -29,14 +29,14 @@ from mull.keys import (
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
-# A key whose id begins so is for what the workers of untrusted code read and write.
+# Keys whose id begins like this are for the workers of untrusted code.
 CODE_PREFIX = "code"
 VALID_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-# Whoever broke out of a sandbox has that key.
-BY_CODE = b"encrypted with a key for code, which starts no run and says nothing to one"
+# A program that broke out of its sandbox has that key.
+BY_CODE = b"encrypted with a key for code, which may not start a run or send it anything"
 FORM = f"ID:BASE64, with {KEY_BYTES} random bytes in base64"
-# What is authenticated beside a payload: how it is encrypted, the key's id, and then, after a zero
-# byte, what it is bound to. Earlier versions bound it to nothing, as the codec server does.
+# The data authenticated with a payload: its encryption, the key's id and then, after a zero byte,
+# what it is bound to. Earlier versions did not bind payloads, and the codec server does not.
 BOUND = ENCRYPTED + b" AES-256-GCM "
 # Mounted secrets may be readable by a group.
 BY_ANYBODY = stat.S_IROTH | stat.S_IWOTH
@@ -45,13 +45,13 @@ BY_ANYBODY = stat.S_IROTH | stat.S_IWOTH
 class EncryptionCodec(PayloadCodec, WithSerializationContext):
     """AES-256-GCM with keys by their ids, and a random nonce for each payload.
 
-    The first key encrypts and all of them decrypt. Where some are for code, the first of these
-    encrypts what activities on mull-code take and return, and the first other one the rest. What
-    no key here decrypts passes as it is, and so does what is not encrypted, unless the codec is
-    `strict`: whoever wants to read what is refused, or still encrypted, raises UnreadableError.
+    The first key encrypts and all of them decrypt. If some are for code, the first of these
+    encrypts inputs and results of activities on mull-code, and the first other one the rest.
+    Payloads that no key here decrypts pass unchanged, and so do unencrypted ones, unless the codec
+    is `strict`. The converter raises UnreadableError for a refused or still encrypted payload.
 
     Each payload is bound to its namespace, run, and kind, and is refused anywhere else. Without a
-    context there is nothing to compare, and nothing to bind to.
+    context it is neither bound nor compared.
     """
 
     def __init__(self, keys: Mapping[str, AESGCM]) -> None:
@@ -64,14 +64,14 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
     @property
     def described(self) -> str:
-        """Name the keys by their ids, and what each is for."""
+        """Name the keys by their ids, with their purposes."""
         others = ", ".join(id_ for id_ in self._keys if id_ not in {self._usual, self._for_code})
         code = None if self._for_code == self._usual else self._for_code
         parts = {"encrypts with": self._usual, "code's with": code, "also decrypts": others}
         return ", ".join(f"{what} {id_}" for what, id_ in parts.items() if id_)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return the codec for what an activity takes and returns, or else for a run's payloads."""
+        """Return the codec for an activity's inputs and results, or for a run's payloads."""
         other, queue = copy(self), getattr(context, "activity_task_queue", None)
         other._id = self._for_code if queue == CODE_QUEUE else self._usual
         other._place = _place(context)
@@ -92,7 +92,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         return encrypted
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt what can be decrypted."""
+        """Decrypt the payloads whose keys are here."""
         return [self._decrypted(payload) for payload in payloads]
 
     def _decrypted(self, payload: Payload) -> Payload:
@@ -121,15 +121,15 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
 
 
 def _beside(metadata: Mapping[str, bytes]) -> bytes:
-    """Return what is authenticated beside a payload with this metadata."""
+    """Return the data to authenticate with a payload of this metadata."""
     bound = metadata.get(BOUND_TO, b"")
     return BOUND + metadata.get(KEY_ID, b"") + (b"\0" + bound if bound else b"")
 
 
 def _place(context: SerializationContext) -> dict[str, str]:
-    """Name what a payload is bound to, as far as both who writes and who reads it know that.
+    """Name the place that a payload is bound to, as far as its writer and its reader both know it.
 
-    The SDK tells the workflow no activity's id, and who waits for a standalone one not its type.
+    The SDK does not tell a workflow the ids of activities, nor a standalone one's caller its type.
     """
     told, kind = vars(context), "activity" if hasattr(context, "activity_id") else "workflow"
     place = {"kind": kind, "id": told.get("workflow_id"), "type": told.get("activity_type")}
@@ -159,12 +159,12 @@ def _keys(given: str) -> dict[str, AESGCM]:
     except OSError as error:
         raise ValueError(f"{where} can't be read: {error.strerror}") from None
     if exposed:
-        raise ValueError(f"{where} is open to everybody on this machine: chmod o-rw it")
+        raise ValueError(f"{where} is open to all users of this machine: chmod o-rw it")
     keys: dict[str, AESGCM] = {}
     if not entries:
-        raise ValueError(f"{where} has no key: give {FORM}, or unset it to encrypt nothing")
+        raise ValueError(f"{where} has no key: give {FORM}, or unset it to turn encryption off")
     for number, entry in enumerate(entries, 1):
-        # No part of a malformed entry is shown: it may be a key.
+        # Do not show any part of a malformed entry: it may be a key.
         id_, _, encoded = entry.partition(":")
         try:
             key = base64.b64decode(encoded, validate=True)
@@ -179,16 +179,16 @@ def _keys(given: str) -> dict[str, AESGCM]:
 
 
 def _own_codec(named: str) -> PayloadCodec:
-    """Load one's own codec: an instance, or a class or function that makes one."""
+    """Load a user's codec: an instance, or a class or function that makes one."""
     module, _, attribute = named.partition(":")
     try:
         found = getattr(import_module(module), attribute)
         found = found() if callable(found) and not isinstance(found, PayloadCodec) else found
     except Exception as error:
-        # What it says may hold a key.
+        # Its message may contain a key.
         known = isinstance(error, ModuleNotFoundError | AttributeError)
         said = f"expected module:attribute, got {error if known else type(error).__name__}"
         raise ValueError(f"{CODEC}={named} can't be loaded: {said}") from None
     if isinstance(found, PayloadCodec):
         return found
-    raise ValueError(f"{CODEC}={named} is no temporalio.converter.PayloadCodec, nor makes one")
+    raise ValueError(f"{CODEC}={named} neither is nor makes a temporalio.converter.PayloadCodec")

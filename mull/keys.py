@@ -13,25 +13,25 @@ from mull.text import terminal_safe
 ENCRYPTION_KEYS, CODEC, CLEAR = "MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_CLEAR"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 8
-# What runs untrusted code, with keys of its own.
+# The queue of untrusted code, which has keys of its own.
 CODE_QUEUE = "mull-code"
-# As in Temporal's samples: so the Web UI and others know an encrypted payload, and name its key.
+# As in Temporal's samples, so that the Web UI and others recognise a payload and name its key.
 ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
-# What an encrypted payload is for: its namespace, run and kind, in the clear and authenticated.
+# The namespace, run and kind that an encrypted payload is for: readable, and authenticated.
 BOUND_TO = "bound-to"
-# A codec's answer instead of a payload that it doesn't take; the data say why, or it was clear.
+# A codec's answer instead of a payload that it refuses; the data say why, or it was clear.
 REFUSED = b"binary/refused"
 IN_CLEAR = (
-    f"not encrypted, and this worker takes nothing in the clear: set {ENCRYPTION_KEYS} as it is set"
-    f" for the worker, or {CLEAR}=read for the worker"
+    "not encrypted, and this worker only accepts encrypted payloads:"
+    f" set {ENCRYPTION_KEYS} as it is set for the worker, or {CLEAR}=read for the worker"
 )
 
 
 class UnreadableError(Exception):
     """A payload can't be decrypted here, or is refused: the message names its key, or says why.
 
-    It fails no run: a workflow task waits for a worker that reads it.
+    It does not fail the run: a workflow task waits for a worker that can read it.
     """
 
     def __init__(self, payload: Payload) -> None:
@@ -46,7 +46,7 @@ class UnreadableError(Exception):
 
 
 def secrets() -> Iterator[str]:
-    """Yield the secrets in the environment, by their names: no message or result shows them."""
+    """Yield the environment's secrets, by their names, which messages and results must not show."""
     with suppress(OSError):
         for entry in key_entries(os.environ.get(ENCRYPTION_KEYS, "")):
             if key := entry.partition(":")[2]:
@@ -57,7 +57,7 @@ def secrets() -> Iterator[str]:
 
 
 def redacted(text: str) -> str:
-    """Leave this process's secrets out of what history keeps and a model reads."""
+    """Remove this process's secrets from a text for history or a model."""
     for secret in secrets():
         text = text.replace(secret, "[secret]")
     return text

@@ -71,7 +71,7 @@ class Spending(Record):
 
 
 class Receipt(Record):
-    """Which model replied, what was left out of the call, and what it cost in how many attempts."""
+    """The model that replied, the parameters left out of the call, its attempts and its cost."""
 
     model: str | None = None
     finish_reason: str | None = None

@@ -1,4 +1,4 @@
-"""Names of spans, attributes and metrics, who provides them, and what a server has registered.
+"""Names of spans, attributes and metrics, their providers, and a server's search attributes.
 
 All names are in this file, since the GenAI conventions are still in development. The OpenTelemetry
 SDK is imported only where a provider is created, so that workflows can import the names.
@@ -78,7 +78,7 @@ CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CONTENT = ("gen_ai.input.messages", "gen_ai.output.messages")
 
-# In the metadata of an activity's result: what the spans of its model calls say, as zlib's JSON.
+# In the metadata of an activity's result: the spans of its model calls, as JSON that zlib packed.
 CALL_SPANS = "mull-spans"
 
 STOP_REASON = SearchAttributeKey.for_keyword("MullStopReason")
@@ -105,8 +105,8 @@ SEARCH_ATTRIBUTES: dict[str, str] = {
 class Metric(NamedTuple):
     """A metric on the SDK's meter, which records nothing during a replay.
 
-    `labels` are those that Mull gives it; the SDK adds `namespace`, `task_queue` and the type of
-    the workflow or activity. Where `buckets` are given, they bound a histogram's.
+    `labels` are Mull's own; the SDK adds `namespace`, `task_queue` and the type of the workflow or
+    activity. `buckets`, if any, are the bounds of a histogram's buckets.
     """
 
     kind: Literal["counter", "gauge", "histogram_float"]
@@ -163,32 +163,32 @@ MEASURES = {
     "score": SCORES,
     "return": RETURNS,
 }
-"""What a result is measured by, as its memo names it."""
+"""The measures of a result, by their names in its memo."""
 
 METRICS = (
     RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, RETURNS, USED_TOKENS, COSTS, FAILURES,
     OUTCOMES, REVIEWS_WAITING, UNSERVED, STAGES,
 )  # fmt: skip
-"""Each metric of Mull's on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
+"""All of Mull's metrics on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
 
 
 def activity_meter() -> MetricMeter:
-    """Return the meter of the activity under way; outside of one, a meter that records nothing."""
+    """Return the meter of the current activity; outside of activities, one that does not record."""
     return activity.metric_meter() if activity.in_activity() else MetricMeter.noop
 
 
 failed_in: ContextVar[SpanContext | None] = ContextVar("failed_in", default=None)
-"""The span in which the activity under way failed, for what is logged once that has ended."""
+"""The span in which the current activity failed, for log lines after its end."""
 
 
 class Attempts(Interceptor):
-    """Counts failed attempts of activities, and spares runs the wait for a worker that is dead."""
+    """Counts failed attempts of activities, and spares runs the wait for a dead worker."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._freed = client, dict[str, float]()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
-        """Return the part that sees one attempt."""
+        """Return the interceptor of one attempt."""
         attempt = _Attempt(next)
         attempt.free = self.free
         return attempt
@@ -196,8 +196,8 @@ class Attempts(Interceptor):
     async def free(self) -> None:
         """Let any worker take the next task of this call's run, and of its parent.
 
-        The server offers it first to the worker that had the run last. Where the last attempt timed
-        out, since that one is dead or cut off, nobody would take it there. Raises RPCError.
+        The server offers it first to the worker that had the run last. If the last attempt timed
+        out, that worker is dead or cut off, and would not take it. Raises RPCError.
         """
         info, client = activity.info(), self._client
         run = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
@@ -206,7 +206,7 @@ class Attempts(Interceptor):
         if not any(one.last_failure.HasField("timeout_failure_info") for one in mine):
             return
         now, about = time.monotonic(), seen.workflow_execution_info
-        # A parent of many runs is freed once, or it would be replayed for each of them.
+        # Free a parent of many runs once, or it would be replayed for each of them.
         self._freed = {one: at for one, at in self._freed.items() if now < at + FREED_SECONDS}
         for each in (about.execution, about.parent_execution):
             if each.run_id and each.run_id not in self._freed:
@@ -219,7 +219,7 @@ class _Attempt(ActivityInboundInterceptor):
     free: Callable[[], Awaitable[None]]
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
-        """Free the run before a call is made again; count a failure, but no cancellation."""
+        """Free the run before a retry; count failures, but not cancellations."""
         if activity.info().attempt > 1:
             with suppress(RPCError):
                 await self.free()
@@ -237,7 +237,7 @@ def captures_content(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
 
 
-# The ids of the next spans that are made in this context; without them they are random.
+# The ids of the next spans in this context; without them ids are random.
 SPAN_IDS: ContextVar[Iterator[int] | None] = ContextVar("span_ids", default=None)
 
 
@@ -255,17 +255,17 @@ CALLS: ContextVar[list[Any]] = ContextVar("calls")
 class CallSpans(Interceptor):
     """Makes the spans of model calls so that they can be rebuilt from a run's history.
 
-    Their ids are made of run, activity and attempt, and what they say is kept with the result.
+    Their ids come from run, activity and attempt, and their content is kept with the result.
     """
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
-        """Return the part that sees each attempt."""
+        """Return the interceptor of each attempt."""
         return _CallSpans(next)
 
 
 class _CallSpans(ActivityInboundInterceptor):
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
-        """Put what the spans say into the metadata of the result, which its readers ignore."""
+        """Put the spans into the metadata of the result, which its readers ignore."""
         info, spans = activity.info(), list[Any]()
         SPAN_IDS.set(span_ids(info.workflow_run_id or "", info.activity_id, info.attempt))
         CALLS.set(spans)
@@ -294,11 +294,11 @@ def _said(span: Any) -> dict[str, Any]:
 
 
 def resource() -> Resource:
-    """Name the service that spans are from, by the standard OTEL_* variables."""
+    """Return the service that spans are from, by the standard OTEL_* variables."""
     from opentelemetry.sdk.resources import Resource
 
     named = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")})
-    # Each span's line has it, and it never changes.
+    # Each span's line contains it, and it never changes.
     named.to_json = cache(named.to_json)  # type: ignore[method-assign]
     return named
 
@@ -313,7 +313,7 @@ def exporters(traces: Path | None) -> list[SpanExporter]:
 
         made.append(OTLPSpanExporter())
     if traces is not None:
-        # A batch is written at once, and whole: other processes append to the same file.
+        # Buffer a whole batch, to write it at once: other processes append to the same file.
         lines = traces.open("a", encoding="utf-8", buffering=2**20)
         made.append(
             ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
@@ -351,7 +351,7 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
         sampler=None if processors else sampling.ALWAYS_OFF,
         id_generator=id_generator(),
     )
-    # The plugin asks for a tracer at each call of an activity; to make one takes as long as a span.
+    # The plugin asks for a tracer at each call of an activity; making one takes as long as a span.
     provider.get_tracer = cache(provider.get_tracer)  # type: ignore[method-assign]
     for processor in processors:
         provider.add_span_processor(processor)
@@ -388,7 +388,7 @@ async def search_attributes(client: Client) -> dict[str, str]:
 
 
 def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
-    """Read the maps in a folder; a file that is none is passed over, with a line in the log."""
+    """Read the maps in a folder; skip other files with a line in the log."""
     for path in Path(folder).rglob("*.json"):
         try:
             yield CalibrationMap.model_validate_json(path.read_bytes())
@@ -399,7 +399,7 @@ def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
 class Registered(Record):
     """The search attributes of a server, the calibration maps that a run may need, and more.
 
-    `webhook`: whether the worker tells one of runs that wait or fail.
+    `webhook`: whether the worker notifies a webhook of runs that wait or fail.
     """
 
     names: list[str]
@@ -410,8 +410,7 @@ class Registered(Record):
 class ServerActivities:
     """Queries to the server, as quick local activities.
 
-    `calibration` is a folder of calibration maps, if there is one; `webhook` tells whether there
-    is a webhook.
+    `calibration` is a folder of calibration maps, or None; `webhook` is True if there is a webhook.
     """
 
     def __init__(
@@ -430,8 +429,8 @@ class ServerActivities:
         """List Mull's search attributes that are registered with the right type.
 
         The list is empty if the server refuses: runs work without search attributes. An answer is
-        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
-        any: so its history has what explains its probability, and not one event more.
+        cached for a minute. A run that may be calibrated gets the nearest maps too, if any, so that
+        its history explains its probability without a further event.
         """
         names = await self._names()
         maps = nearest(calibration_maps(self._folder), run) if run and self._folder else ()

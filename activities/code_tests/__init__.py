@@ -1,1 +1,1 @@
-"""Running code against its tests: programs for the sandbox, and reports of what they print."""
+"""Running code against its tests: programs for the sandbox, and reports of their output."""

@@ -1,7 +1,7 @@
 """The activity that runs code against its tests in a sandbox.
 
-It makes a program of them, without any expected value, and reads a report of the tests from the
-untrusted output.
+It builds a program from them, without the expected values, and reads a report of the tests from
+the program's untrusted output.
 """
 
 import ast
@@ -35,7 +35,7 @@ ROUNDS = 50
 TOO_MANY_ROUNDS = f"its calls follow from one another over more than {ROUNDS} rounds"
 SOLUTION = "solution.py"
 
-# The work folder comes last, so that no file of a user's hides a module of Python's own.
+# The work folder comes last, so that a user's file can't hide one of Python's own modules.
 START = """\
 import os
 import sys
@@ -69,7 +69,7 @@ Line = dict[str, object]
 class TestTask(Record):
     """A draft of the code, and the tests to run it against.
 
-    `index` counts drafts from 0, for readers of a history: no verdict depends on it.
+    `index` counts drafts from 0, for readers of a history; verdicts do not depend on it.
     """
 
     __test__ = False
@@ -101,11 +101,11 @@ class TestingActivities:
         return (await self._run(task, suite))[0]
 
     async def test_apart(self, task: TestTask, above: str) -> TestReport | None:
-        """Run a script of tests where the code is not: calls go to the code, and values back.
+        """Run a script of tests apart from the code: send its calls to the code, and values back.
 
-        `above` is what the script knows beside the function that it tests. None if it can't be run
-        so, which is found out before the code has run. If the code changes arguments, the script is
-        run again with them changed, and has to hold so: what holds only so could be forged.
+        `above` is the code that the script knows beside the tested function. Returns None if it
+        can't be run apart, which shows before the code has run. If the code changes arguments, the
+        script is run again with these, and has to pass: a pass with these alone could be forged.
         """
         script, answers = task.model_copy(update={"code": above}), list[Line]()
         changing = held = False
@@ -118,7 +118,7 @@ class TestingActivities:
                 changing, held = True, report.error is None
                 continue
             if not asked or count_in(only(lines, "asking") or {}, "asking") != len(asked):
-                # What the code returned may have let the script run for ever, or ask for too much.
+                # The code's values may have made the script run for ever, or ask for too much.
                 forgeable = changing and not held and report.error is None
                 return report.model_copy(update={"forgeable": forgeable}) if answers else None
             calls = [str(call) for call in (*(one["call"] for one in answers), *asked)]
@@ -129,9 +129,9 @@ class TestingActivities:
             if report.error or len(found) < len(calls):
                 failure = report.error or Failure(message=verdict.SILENT)
                 return report.model_copy(update={"error": failure})
-            # What was answered before stays, so that each round settles one call at least.
+            # Keep the answers of earlier rounds, so that each round settles at least one call.
             answers += found[len(answers) :]
-        # A test of calls without end is not run beside the code, which may have led it there.
+        # Do not run tests with endless calls beside the code, which may have led them there.
         return report.model_copy(update={"error": Failure(message=TOO_MANY_ROUNDS)})
 
     async def _run(
@@ -173,7 +173,7 @@ class TestingActivities:
 
 
 def _answers(calls: list[str], lines: list[Line]) -> list[Line]:
-    """Read what each call gave, as literals that the worker writes, up to one that is missing."""
+    """Read the answer of each call, as literals that the worker writes, up to a missing one."""
     answers, given = list[Line](), defaultdict[object, list[Line]](list)
     for line in lines:
         given[count_in(line, "case")].append(line)
@@ -197,22 +197,22 @@ def build_program(
 ) -> Program:
     """Build the program that runs code and tests together. Raises ValidationError.
 
-    The nonce marks those lines of its output that are results, and comes by standard input.
+    The nonce marks the result lines of its output; the program reads it from standard input.
     """
     files, name = {**INSIDE, SOLUTION: well_formed(code)}, None
     if suite.file:
-        # It replaces no other file, and pytest can import it.
+        # A name that replaces no other file, and that pytest can import.
         name = suite.file.name
         if suite.kind == "pytest":
             name = f"{name.removesuffix('.py').replace('.', '_')}.py"
         elif name in {SOLUTION, "main.py", PACKAGE}:
             name = f"tests_{name}"
         files[name] = well_formed(suite.file.text)
-    # Room for the results, which are not the code's output.
+    # Make room for the results, which are not the code's output.
     room = max(limits.output_bytes, RESULT_BYTES)
     calls = [steps(case.call, suite.entry) for case in suite.cases]
     task = {"nonce": nonce, "calls": calls, "file": name, "entry": suite.entry}
-    # Asked for by name it is refused, with what to install; else it is there by itself.
+    # If it is missing, ask for pytest by name, so that the error says what to install.
     lacking = ["pytest"] if suite.kind == "pytest" and find_spec("pytest") is None else []
     return Program(
         code=START.format(package=PACKAGE, program=PROGRAMS[suite.kind]),
@@ -241,7 +241,7 @@ def by_pytest(suite: Suite) -> Suite:
 
 
 def _unittest_names(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that this file has for unittest's classes."""
+    """Yield the names of unittest's classes in this file."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -252,7 +252,7 @@ def _unittest_names(tree: ast.AST) -> Iterator[str]:
 
 
 def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
-    """Warn of each limit that the worker's own is below."""
+    """Warn of each limit that the worker lowered to its own."""
     names = [name for name in Limits.model_fields if getattr(held, name) < getattr(asked, name)]
     return tuple(
         f"the worker allows {name} {getattr(held, name):g}, not the {getattr(asked, name):g} that "
@@ -262,7 +262,7 @@ def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
 
 
 def result_lines(result: Result, nonce: str) -> list[Line]:
-    """List the objects on the lines that begin with the nonce; other output is ignored."""
+    """List the objects on the lines that begin with the nonce; ignore other output."""
     found: list[Line] = []
     for text in f"{result.stdout.head}\n{result.stdout.tail}".split("\n"):
         if text.startswith(nonce):
@@ -280,7 +280,7 @@ class _Verdict(NamedTuple):
 
 
 def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
-    """Read what came of the tests. Output that is missing, doubled or malformed is a failure."""
+    """Read the tests' outcomes. Missing, doubled or malformed output counts as a failure."""
     ending = verdict.ProgramEnd.model_validate(result, from_attributes=True)
     for line in lines:
         broken = None
@@ -355,7 +355,7 @@ def _of_pytest(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _V
 
 
 def _started(lines: list[Line]) -> Line:
-    """Return the last line that says what was begun, or an empty one."""
+    """Return the last line that names what began, or an empty one."""
     return next((line for line in reversed(lines) if "started" in line), {})
 
 

@@ -30,7 +30,7 @@ from activities.documents.roots import (
 from mull.multipath.state import Passage
 from mull.text import terminal_safe
 
-# Increase when splitting or storing changes: older indexes are then not used.
+# Increase it when splitting or storing changes, so that older indexes are not used.
 VERSION = "6"
 HITS = 100
 LOCK_SECONDS = 60.0
@@ -41,7 +41,7 @@ CHECK_COSTS = 10
 # How many files are named for one reason why they were left out, and in how many columns.
 NAMED = 3
 NAME_COLUMNS = 80
-BUSY = "another worker is reading this folder: what it has read so far was searched"
+BUSY = "another worker is still reading this folder: only the files read so far were searched"
 SEARCHED = "SELECT count(*) FROM files WHERE digest != ''"
 LEFT_OUT = "SELECT path, left_out FROM files WHERE left_out != '[]'"
 
@@ -49,7 +49,7 @@ logger = logging.getLogger("mull.retrieval")
 
 
 class Snapshot(NamedTuple):
-    """A folder's files as they were seen, and until when they count as unchanged."""
+    """The files of a folder as listed, and until when they count as unchanged."""
 
     walked: Walked
     until: float
@@ -72,7 +72,7 @@ class FolderRetriever:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read MULL_DOCUMENTS, and where the cache is."""
+        """Read MULL_DOCUMENTS and the variables of the cache folder."""
         return cls(Roots.from_environment(environment), cache_folder(environment))
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class FolderRetriever:
     async def retrieve(
         self, task: retrieval.RetrievalTask, progress: retrieval.Progress = retrieval.unwatched
     ) -> retrieval.Retrieval:
-        """Find passages; `progress` is called from a thread.
+        """Find passages; a thread calls `progress`.
 
         Raises RetrievalError, in one of its two kinds.
         """
@@ -120,9 +120,9 @@ class FolderRetriever:
         progress: retrieval.Progress,
         check_stopped: retrieval.CheckStopped,
     ) -> tuple[retrieval.Retrieval, Snapshot]:
-        """Search a folder; a damaged index is emptied, and built again.
+        """Search a folder; empty a damaged index, and build it again.
 
-        This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
+        This does not change the retriever, so that a hanging thread does not disturb others.
         """
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
         place = self._cache / "documents" / VERSION / name / "index.sqlite3"
@@ -139,7 +139,7 @@ class FolderRetriever:
         ):
             if held:
                 place.with_name(f"{place.name}-journal").unlink(missing_ok=True)
-                # Not deleted: a journal of the old file, by its name, would be one of the new.
+                # Emptied, not deleted: SQLite would apply the old file's journal to a new file.
                 os.truncate(place, 0)
         return self._search(place, folder, task, progress, check_stopped)
 
@@ -188,7 +188,7 @@ class FolderRetriever:
 
 
 def document_text(folder: str, path: str, check_stopped: retrieval.CheckStopped) -> str:
-    """Read a file by its path in a folder, if it is one that may be searched.
+    """Read a file by its path in a folder, if it may be searched.
 
     Raises UnreadableError, OSError and ValueError.
     """
@@ -203,7 +203,7 @@ def document_text(folder: str, path: str, check_stopped: retrieval.CheckStopped)
 def locked(place: Path, seconds: float, check_stopped: retrieval.CheckStopped) -> Iterator[bool]:
     """Hold an index's lock among all processes, and yield True; False where another holds it.
 
-    The system lets go of it when the process that holds it dies.
+    The system releases it when the process that holds it dies.
     """
 
     def check() -> bool:
@@ -221,7 +221,7 @@ def locked(place: Path, seconds: float, check_stopped: retrieval.CheckStopped) -
 
 
 def pick_passages(ranking: Sequence[Passage], most: int) -> list[Passage]:
-    """Choose the best, at most half of them of one file while others have any left."""
+    """Choose the best, at most half of them from one file while other files have some left."""
     share = (most + 1) // 2
     taken: Counter[str] = Counter()
     chosen: list[Passage] = []
@@ -244,7 +244,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def left_out_lines(walked: Walked, read: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
     """Summarize by reason how many files or pages were left out, with three names.
 
-    `read` has paths of files, and in JSON which parts were left out of each, and why. A part
+    `read` pairs the path of a file with JSON: the parts that were left out of it, and why. A part
     without a name is the whole file.
     """
     reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}

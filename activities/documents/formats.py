@@ -1,8 +1,8 @@
 """From the bytes of a file to passages: text in any encoding, tables, HTML and PDF.
 
-A document is split at paragraphs where it can be, at lines where it must.
+Documents are split at paragraphs where possible, otherwise at lines.
 
-HTML is read by the standard library's parser, because selectolax keeps no line of the source.
+The standard library's parser reads HTML, because selectolax does not keep the source's lines.
 """
 
 import codecs
@@ -40,7 +40,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-# Without a mark they have bytes of 0, which no text has here.
+# Without a mark these have bytes of 0, which `decode` does not accept in a text.
 WIDE = ["utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"]
 HEADING = re.compile(r" {0,3}#{1,6}\s+\S")
 UNDERLINE = re.compile(r"[=~^-]{3,}\s*$")
@@ -66,14 +66,14 @@ PDF_SECONDS = 60.0
 # Python reads a megabyte of what a page draws in about two seconds.
 PAGE_BYTES = 1_000_000
 PAGE_OPERATIONS = 300_000
-# The tables of characters of a page's fonts, each of which counts as a hundredth at least.
+# For the character tables of a page's fonts, each of which counts as at least a hundredth of it.
 FONTS_BYTES = 4_000_000
-# What else is packed in a PDF, as tables of its objects are.
+# For each of the other packed streams of a PDF, such as the tables of its objects.
 STREAM_BYTES = 8_000_000
 
-# Told why a part of a file is left out, and which: "page 3". The rest is read.
+# Called with why a part of a file is left out, and which: "page 3". The rest is read.
 Note = Callable[[str, str], None]
-# What is wrong inside of a user's PDF does not belong in the worker's log.
+# Errors inside a user's PDF do not belong in the worker's log.
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)
 
 
@@ -86,7 +86,7 @@ class Line(NamedTuple):
     page: int | None = None
 
     def is_blank(self) -> bool:
-        """True where nothing is written."""
+        """True if the line has no text."""
         return not self.text or self.text.isspace()
 
 
@@ -113,9 +113,9 @@ def format_of(name: str, content: bytes) -> str:
 def read_document(
     name: str, content: bytes, check_stopped: CheckStopped, note: Note = lambda *_: None
 ) -> list[Part]:
-    """Read a file and split it; `note` is told of what is left out of it.
+    """Read a file and split it; call `note` for each part that is left out.
 
-    Raises UnreadableError, and whatever `check_stopped` raises.
+    Raises UnreadableError, and the errors of `check_stopped`.
     """
     form = format_of(name, content)
     if form == "pdf":
@@ -139,7 +139,7 @@ def read_document(
 def decode(content: bytes) -> str:
     """Read bytes as text: by its byte order mark, else as UTF-8, else by a guess.
 
-    The result has no lone surrogates. Raises UnreadableError for what is no text.
+    The result has no lone surrogates. Raises UnreadableError for bytes that are not text.
     """
     for mark, encoding in MARKS.items():
         if content.startswith(mark):
@@ -151,14 +151,14 @@ def decode(content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError:
         text = content.decode(errors="replace")
-    # A few bad bytes among good UTF-8 are damage; where most are bad, it is another encoding.
+    # A few bad bytes among good UTF-8 are damage; if most are bad, it is another encoding.
     bad = text.count("\ufffd")
     good = sum(not character.isascii() for character in text) - bad
     return text if good > bad else content.decode(_guess(content), errors="replace")
 
 
 def _guess(content: bytes) -> str:
-    """Guess a script that is not Latin; what looks like Latin is read as Windows' Latin-1.
+    """Guess a script that is not Latin; read everything else as Windows' Latin-1.
 
     A guess among the Latin encodings rests on a few letters, and is often wrong.
     """
@@ -193,12 +193,12 @@ def _is_heading(row: str, below: str) -> bool:
 
 
 def html_lines(text: str, check_stopped: CheckStopped) -> Iterator[Line]:
-    """Yield the lines of text, by where they stand in the source; scripts and styles are left out.
+    """Yield the lines of text with their numbers in the source, without scripts and styles.
 
     Raises UnreadableError for a tag without an end.
     """
     reader = _HtmlReader()
-    # The parser takes quadratic time to close what has no end, so it is never told to.
+    # Never close the parser: it takes quadratic time to close a tag without an end.
     for start in range(0, len(text), HTML_PIECE_CHARACTERS):
         check_stopped()
         try:
@@ -276,9 +276,8 @@ class _HtmlReader(HTMLParser):
 def _pdf_lines(content: bytes, check_stopped: CheckStopped, note: Note) -> Iterator[Line]:
     """Yield the lines of each page, of at most 2,000 pages and for at most 60 seconds.
 
-    A page that draws over 1 MB, or in over 300,000 steps, or in over a hundred fonts, is left out,
-    and noted, as are the pages after either bound. Raises UnreadableError for what is broken or
-    encrypted.
+    Leave out and note a page that draws over 1 MB, or in over 300,000 steps, or in over a hundred
+    fonts, and the pages after either bound. Raises UnreadableError for a broken or encrypted PDF.
     """
     end = monotonic() + PDF_SECONDS
 
@@ -307,12 +306,12 @@ def _pdf_lines(content: bytes, check_stopped: CheckStopped, note: Note) -> Itera
         note(f"pages that {PDF_SECONDS:g} s do not suffice for", f"pages from {number}")
     except (FileNotDecryptedError, DependencyError):
         raise UnreadableError("encrypted") from None
-    except Exception:  # pypdf raises whatever a broken file leads it to
+    except Exception:  # pypdf may raise anything for a broken file
         raise UnreadableError("a broken PDF") from None
 
 
 def _limits(size: int) -> Configuration:
-    """Bound what anything in a PDF may decode to, in bytes, and what of it may be parsed."""
+    """Bound the bytes that any stream of a PDF may decode to, and how much of it is parsed."""
     return Configuration(
         zlib_maximum_output_length=size,
         zlib_maximum_recovery_input_length=PAGE_BYTES,
@@ -320,16 +319,16 @@ def _limits(size: int) -> Configuration:
         run_length_maximum_output_length=size,
         brotli_maximum_output_length=size,
         array_based_stream_maximum_output_length=size,
-        # A few kilobytes may stand for gigabytes, in as many steps as there are filters.
+        # A few kilobytes may decode to gigabytes, through as many steps as there are filters.
         stream_decoding_work_maximum_length=4 * size,
         stream_parsing_work_maximum_count=PAGE_OPERATIONS,
     )
 
 
 def _page_text(page: PageObject, check_time: CheckStopped) -> str:
-    """Read a page's text, after a look at how much it is: the text is read out of all of it.
+    """Read a page's text, after measuring the page: reading goes through all that it draws.
 
-    Raises LimitReachedError where it is too much, and what `check_time` raises.
+    Raises LimitReachedError where the page is too large, and the errors of `check_time`.
     """
     with apply_configuration(_limits(PAGE_BYTES)):
         contents = page.get_contents()
@@ -354,7 +353,7 @@ def _page_text(page: PageObject, check_time: CheckStopped) -> str:
             check_time()
 
     text = page.extract_text(visitor_operand_before=check)
-    # What is raised within a form, a page within the page, is caught there.
+    # Pypdf catches what `check` raises within a form, which is a page within the page.
     check_time()
     if operations > PAGE_OPERATIONS:
         raise LimitReachedError
@@ -368,11 +367,11 @@ def _member(whole: DictionaryObject, name: str) -> DictionaryObject:
 
 
 def parts_of(lines: Iterable[Line], check_stopped: CheckStopped) -> Iterator[Part]:
-    """Split lines into parts of about 1,500 characters, which no part exceeds.
+    """Split lines into parts of about 1,500 characters, and never more.
 
-    A part ends between paragraphs where one fits, and a page's end ends it. A section begins a
-    new part, unless the part before it is short, and headings stay with what follows. Raises
-    UnreadableError for over a million lines.
+    Parts end between paragraphs where possible, and always at the end of a page. A section begins
+    a new part, unless the part before it is short, and headings stay with the text below them.
+    Raises UnreadableError for over a million lines.
     """
     packed: list[Line] = []
     size = 0

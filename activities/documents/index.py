@@ -38,7 +38,7 @@ SELECT passages.rowid, bm25(passages, 0, 0, 0, 1, 1, 0.5) AS score, path, digest
 FROM passages JOIN files ON files.id = passages.rowid / 1048576
 WHERE passages MATCH ? ORDER BY score, path, passages.rowid
 """
-# Texts of thousands of passages are not sorted with their rows.
+# A query of its own, so that sorting thousands of passages does not carry their texts.
 READ = "SELECT first_line, last_line, page, text FROM passages WHERE rowid = ?"
 CACHE_KILOBYTES = 64_000
 # How long to wait for another process that commits.
@@ -50,7 +50,7 @@ SOURCE_BYTES = 1_000
 QUERY_CHARACTERS = 100_000
 QUERY_WORDS = 64
 CONSIDERED_WORDS = 2_000
-# For one query. The words that are in most passages are left out beyond that: they say least of
+# For one query. Beyond that, leave out the words that are in most passages: they say least about
 # where an answer is, and take longest.
 SCORED_PASSAGES = 10_000
 STOP_WORDS = frozenset(
@@ -63,9 +63,9 @@ UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 CAMEL_CASE = re.compile(r"\b\w*[a-z0-9][A-Z]\w*\b")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-# The coarsest clock of a file system: two changes within it may bear the same time.
+# The coarsest clock of a file system: two changes within it may have the same time.
 YOUNG_NANOSECONDS = 1_000_000_000
-# What the machine lacks, or another process holds: the file itself is not damaged.
+# The machine lacks something, or another process holds it: the file itself is not damaged.
 LACKING = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -80,13 +80,13 @@ LACKING = frozenset(
 
 
 def lacks_resources(error: sqlite3.Error) -> bool:
-    """Return True if an error is of the machine; the index is damaged otherwise."""
+    """Return True if the machine caused an error; otherwise the index is damaged."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in LACKING
 
 
 @contextmanager
 def opened(place: Path) -> Iterator[sqlite3.Connection]:
-    """Open an index, made if there is none. What is not committed at the end is undone."""
+    """Open an index, or make it. Changes that are not committed at the end are undone."""
     with closing(sqlite3.connect(place, BUSY_SECONDS)) as database:
         database.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         database.executescript(TABLES)
@@ -94,7 +94,7 @@ def opened(place: Path) -> Iterator[sqlite3.Connection]:
 
 
 class Entry(NamedTuple):
-    """A file as it was read, in which row, and what its signature was then."""
+    """A file when it was read: its row, its signature then, and a digest of its content."""
 
     id: int
     signature: str
@@ -110,7 +110,7 @@ def _entries(database: sqlite3.Connection) -> dict[str, Entry]:
 
 
 def is_current(database: sqlite3.Connection, walked: Walked) -> bool:
-    """Return True if the index is of these files, as they are."""
+    """Return True if the index has these files, all unchanged."""
     known = {path: entry.signature for path, entry in _entries(database).items()}
     return known == {found.path: found.signature for found in walked.files}
 
@@ -122,9 +122,9 @@ def update(
     progress: Progress,
     check_stopped: CheckStopped,
 ) -> None:
-    """Index what is new, and commit every few seconds, so that a kill loses little.
+    """Index new and changed files, and commit every few seconds, so that a kill loses little.
 
-    The caller makes sure that only one process does so at a time.
+    The caller ensures that only one process does this at a time.
     """
     known = _entries(database)
     for path in known.keys() - {found.path for found in walked.files}:
@@ -146,7 +146,7 @@ def update(
 def _index_file(
     database: sqlite3.Connection, folder: str, found: Found, old: Entry, check_stopped: CheckStopped
 ) -> None:
-    # A file that was just written may change again unseen: it is looked at once more.
+    # A file that was just written may change again unseen: read it once more the next time.
     signature = "" if time.time_ns() - found.written < YOUNG_NANOSECONDS else found.signature
     left_out: list[tuple[str, str]] = []
     try:
@@ -188,9 +188,9 @@ def search(database: sqlite3.Connection, prompt: str, most: int) -> list[Passage
 
     Equals come in a fixed order.
     """
-    # One state of the index, though another process commits meanwhile.
+    # See one state of the index, even if another process commits meanwhile.
     database.execute("BEGIN")
-    # In quotes, so that no character of a prompt is an operator.
+    # In quotes, so that the characters of a prompt are not read as operators.
     query = " OR ".join(f'"{word}"' for word in _query_words(database, prompt))
     found: dict[str, Passage] = {}
     for row, score, path, digest in database.execute(RANKED, [query]) if query else ():
@@ -238,7 +238,7 @@ def _query_words(database: sqlite3.Connection, prompt: str) -> list[str]:
 
 
 def source_of(path: str) -> str:
-    """Show a path; of one that takes over 1,000 bytes the end, where the file's own name is."""
+    """Show a path; of a path of over 1,000 bytes, show the end, which has the file's own name."""
     source = well_formed(path)
     if encoded_size(source) <= SOURCE_BYTES:
         return source
@@ -246,7 +246,7 @@ def source_of(path: str) -> str:
 
 
 def _word_parts(text: str) -> str:
-    """List what SQLite takes no words for: those of camelCase, and those without spaces."""
+    """List the words that SQLite does not see: in camelCase, and in scripts without spaces."""
     parts = [] if text.isascii() else UNSPACED.findall(text)
     if HUMP.search(text):
         parts += [HUMP.sub(" ", word) for word in CAMEL_CASE.findall(text)]

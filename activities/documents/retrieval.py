@@ -2,7 +2,7 @@
 
 RetrievalError                the documents can't be searched, and a retry would not help
 └── TransientRetrievalError   a retry may work: Temporal retries it
-StoppedError                  nobody waits for the work in a thread any more
+StoppedError                  the caller of the work in a thread was cancelled
 """
 
 import asyncio
@@ -24,7 +24,7 @@ STOP_SECONDS = 2.0
 Result = TypeVar("Result")
 # Called from any thread with how many files were read, and how many there are.
 Progress = Callable[[int, int], None]
-# Long work calls this often; it raises StoppedError once nobody waits for the work any more.
+# Long work calls this often; it raises StoppedError once the caller was cancelled.
 CheckStopped = Callable[[], None]
 
 
@@ -58,7 +58,7 @@ class RetrievalError(Exception):
     """The documents can't be searched: the folder does not exist or is not allowed.
 
     A missing folder is a permanent error, although another worker may have it: a mistyped name is
-    far more likely, and nothing routes the next attempt to that worker.
+    far more likely, and Temporal would not route the next attempt to that worker.
     """
 
 
@@ -99,20 +99,20 @@ class DocumentActivities:
 
 
 class StoppedError(BaseException):
-    """Nobody waits for the work any more. No `except Exception` on its way swallows it."""
+    """The caller of the work was cancelled. An `except Exception` does not catch this."""
 
 
 class Threads:
-    """Sixteen threads that nothing else of the worker uses."""
+    """Sixteen threads for documents alone."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-documents")
 
     async def run(self, work: Callable[[CheckStopped], Result]) -> Result:
-        """Run `work` in a thread; what it is given raises StoppedError once this is cancelled.
+        """Run `work` in a thread; its `check_stopped` raises StoppedError once this is cancelled.
 
         The cancellation goes on when the thread has ended, or after two seconds. A thread that is
-        left behind counts as busy until it ends, so `work` must change nothing that others use.
+        left behind counts as busy until it ends, so `work` must not change what others use.
         """
         stop = threading.Event()
 
@@ -122,7 +122,7 @@ class Threads:
 
         running = self._pool.submit(work, check_stopped)
         waited = asyncio.wrap_future(running)
-        # Asked for, so that asyncio does not log what a cancelled work raised.
+        # Retrieve the exception of cancelled work, so that asyncio does not log it.
         waited.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.wait([waited])
@@ -134,5 +134,5 @@ class Threads:
         return waited.result()
 
     def close(self) -> None:
-        """Begin no more work, and let each thread end with what it has."""
+        """Begin no more work, and let each thread finish its own."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The folders that the operator allows, which of their files are read, and opening them safely.
+"""The folders that the operator allows, their readable files, and how to open these safely.
 
 UnreadableError     a file, or a part of it, can't be read
 """
@@ -20,7 +20,7 @@ FILE_BYTES = 20_000_000
 FOLDER_FILES = 50_000
 FOLDER_BYTES = 500_000_000
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
-# Binary formats: they have no text, and would use up the limit on what is read.
+# Binary formats: they have no text, and would use up a folder's limits.
 BINARY = tuple(
     ".7z .a .avi .avif .bin .bmp .bz2 .class .db .dll .dylib .eot .exe .flac .gif .gz .heic .ico "  # noqa: SIM905 - a column of sixty strings says no more
     ".iso .jar .jpeg .jpg .m4a .mkv .mov .mp3 .mp4 .npy .npz .o .ogg .onnx .otf .parquet .pkl .png "
@@ -48,9 +48,9 @@ class Roots:
         return cls(environment.get(VARIABLE, "").split(os.pathsep))
 
     def resolve(self, docs: str) -> str:
-        """Return the real path of an allowed folder; a relative one is looked for under each root.
+        """Return the real path of an allowed folder; look for a relative path under each root.
 
-        Raises RetrievalError, which shows no path other than the folder as it was given.
+        Raises RetrievalError, which shows only the path that was given.
         """
         name = folder_words(docs)
         if not self._folders:
@@ -77,9 +77,9 @@ class Roots:
         raise RetrievalError(f"there is no folder {name} on the worker's machine")
 
     def _below(self, docs: str) -> dict[str, bool]:
-        """Return the real paths below the roots that a name may mean, and whether it is visible.
+        """Return the real paths below the roots that a name may mean, and whether each is visible.
 
-        Existence is not checked, so that a refusal does not reveal it.
+        Do not check that they exist, so that a refusal does not reveal it.
         """
         try:
             roots = [os.path.realpath(folder) for folder in self._folders]
@@ -132,9 +132,9 @@ class Walked:
 def walk(folder: str, check_stopped: CheckStopped) -> Walked:
     """List the files under a real path, without hidden ones and installed packages.
 
-    Links are not followed: what they lead to in the folder is listed by its own path. Raises
-    UnreadableError where the folder itself can't be read, and OSError where the worker can open
-    nothing at all.
+    Links are not followed: their targets in the folder are listed by their own paths. Raises
+    UnreadableError if the folder itself can't be read, and OSError if the worker can't open any
+    file.
     """
     walked, waiting = Walked(), [""]
     while waiting:
@@ -167,12 +167,12 @@ def walk(folder: str, check_stopped: CheckStopped) -> Walked:
 
 
 def _bounded(walked: Walked) -> Walked:
-    # The first files by path are kept, up to the limits of a folder.
+    # Keep the first files by path, up to the limits of a folder.
     found, walked.files, size = walked.files, [], 0
     for file in sorted(found, key=lambda file: os.fsencode(file.path)):
         size += file.size
         if size > FOLDER_BYTES or len(walked.files) >= FOLDER_FILES:
-            walked.leave_out("beyond what is searched of one folder", file.path)
+            walked.leave_out("beyond the limits of one folder", file.path)
         else:
             walked.files.append(file)
     return walked
@@ -180,7 +180,7 @@ def _bounded(walked: Walked) -> Walked:
 
 def _list_file(path: str, status: os.stat_result, walked: Walked) -> None:
     if not stat.S_ISREG(status.st_mode):
-        walked.leave_out("no files", path)
+        walked.leave_out("not regular files", path)
     elif status.st_size > FILE_BYTES:
         walked.leave_out(TOO_LARGE, path)
     elif path.lower().endswith(BINARY):
@@ -192,16 +192,16 @@ def _list_file(path: str, status: os.stat_result, walked: Walked) -> None:
 
 
 def read_bytes(path: str, folder: str) -> bytes:
-    """Read a file of a folder by its path in it, if it is still there and leads nowhere else.
+    """Read a file by its path in a folder, if it is still there and does not lead out.
 
-    Raises UnreadableError, and OSError where the worker can read no file at all.
+    Raises UnreadableError, and OSError if the worker can't read any file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(os.path.join(folder, path), flags)  # noqa: PTH118 - of strings
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnreadableError("no files")
+                raise UnreadableError("not regular files")
             # A parent folder may have become a link since the walk.
             with suppress(FileNotFoundError):
                 real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
@@ -225,10 +225,10 @@ def _raise_exhausted(error: OSError) -> None:
 
 
 def misleading(real: str, folder: str) -> str | None:
-    """Return why what a link leads to is not read, or None."""
+    """Return why the target of a link may not be read, or None."""
     if not _within(real, folder):
         return "links that lead out"
-    return "links to what is hidden or installed" if _hidden(real, folder) else None
+    return "links to hidden or installed files" if _hidden(real, folder) else None
 
 
 def _within(path: str, folder: str) -> bool:

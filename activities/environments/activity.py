@@ -1,7 +1,7 @@
 """The executor and the evaluator: activities that act in an environment and judge an episode.
 
-A worker keeps live environments, the most recently used ones. Each task of an activity says which
-actions came before, so that any other worker rebuilds the same state by replaying them.
+A worker keeps its most recently used environments live. Each task of an activity lists the earlier
+actions, so that any other worker can rebuild the same state by replaying them.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Setting(Record):
-    """What the memories are initialised with: the task in words, and how to work on it.
+    """The initial content of the memories: the task in words, and how to work on it.
 
-    `verifies` is True where the environment has a hidden test for the final answer.
+    `verifies` is True if the environment has a hidden test for the final answer.
     """
 
     task: str
@@ -65,9 +65,9 @@ class Setting(Record):
 
 
 class EpisodeTask(Record):
-    """An episode of a task, by `key`, after these `actions`; `seen` is a digest of what they gave.
+    """An episode of a task, by `key`, after `actions`; `seen` is a digest of their observations.
 
-    A worker that rebuilds the episode refuses to go on where its observations differ.
+    A worker that rebuilds the episode refuses to go on if its observations differ.
     """
 
     task: TaskRef
@@ -108,7 +108,7 @@ class LiveEnvironments:
     def __init__(self, environments: Iterable[Named], live: int = LIVE) -> None:
         self._makers: Mapping[str, Maker] = dict(environments)
         self._episodes: OrderedDict[str, tuple[Environment, tuple[str, ...]]] = OrderedDict()
-        # What hangs in one environment holds up no other.
+        # Threads of its own, so that one hanging environment does not block another.
         self._threads = {name: ThreadPoolExecutor(THREADS) for name in self._makers}
         self._most = live
 
@@ -121,7 +121,7 @@ class LiveEnvironments:
             try:
                 return method(*given)
             except StopIteration as error:
-                # No future takes it as it is.
+                # A future can't hold a StopIteration.
                 raise RuntimeError(repr(error)) from error
 
         if inspect.iscoroutinefunction(method):
@@ -132,7 +132,7 @@ class LiveEnvironments:
         return cast("Value", await result if inspect.isawaitable(result) else result)
 
     async def close(self, made: Environment) -> None:
-        """Close an environment that has something to close, whatever it says to that."""
+        """Close an environment that has `close`, and ignore its errors."""
         if (close := getattr(made, "close", None)) is not None:
             with suppress(Exception):
                 async with asyncio.timeout(CLOSING_SECONDS):
@@ -140,7 +140,7 @@ class LiveEnvironments:
 
     @asynccontextmanager
     async def begin(self, task: TaskRef) -> AsyncIterator[tuple[Environment, str]]:
-        """Make an environment, and yield it with the task in words; it is closed if that fails.
+        """Make an environment, and yield it with the task in words; close it if that fails.
 
         Raises TaskError.
         """
@@ -157,7 +157,7 @@ class LiveEnvironments:
 
     @asynccontextmanager
     async def resume(self, task: EpisodeTask) -> AsyncIterator[Environment]:
-        """Yield an episode as it stands after its actions; it is closed if its use fails.
+        """Yield an episode as it stands after its actions; close it if its use fails.
 
         Raises TaskError.
         """
@@ -190,7 +190,7 @@ class LiveEnvironments:
             raise TaskError(f"{said}: the environment is not repeatable")
 
     async def keep(self, key: str, made: Environment, actions: tuple[str, ...]) -> None:
-        """Put an episode back; the one that was used longest ago makes room."""
+        """Put an episode back, and close the least recently used ones above the limit."""
         replaced, _ = self._episodes.pop(key, (None, ()))
         self._episodes[key] = made, actions
         if replaced is not None:
@@ -206,7 +206,7 @@ def clean_text(text: str, most: int) -> str:
 
 
 def checked(kind: type[RecordT], found: RecordT) -> RecordT:
-    """Validate what an environment returned, since a record that is not valid can't be read again.
+    """Validate an environment's record, since an invalid one could not be read again.
 
     Raises TaskError.
     """
@@ -223,7 +223,7 @@ def checked(kind: type[RecordT], found: RecordT) -> RecordT:
 async def within_seconds(seconds: float) -> AsyncIterator[None]:
     """Bound the work of an environment.
 
-    Raises ApplicationError, non-retryable where there is no such task.
+    Raises ApplicationError, non-retryable for a TaskError.
     """
     async with heartbeating():
         try:
@@ -249,7 +249,7 @@ class Executor:
 
     @activity.defn
     async def begin_task(self, task: EpisodeTask) -> Setting:
-        """Tell what the task is, and how the environment is worked with."""
+        """Return the task in words, and how to work with its environment."""
         async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
             made, words = begun
             setting = Setting(
@@ -268,7 +268,7 @@ class Executor:
 
     @activity.defn
     async def execute_action(self, task: ActionTask) -> StepResult:
-        """Execute an action, and return what the environment answers."""
+        """Execute an action, and return the environment's answer."""
         async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
             found = await self._live.call(made.name, made.step, task.action)
             result = checked(StepResult, found)
@@ -298,7 +298,7 @@ class Evaluator:
 
     @activity.defn
     async def verify_answer(self, task: AnswerTask) -> Verdict:
-        """Run the hidden test on the final answer. No text of the test is returned."""
+        """Run the hidden test on the final answer, and return none of the test's text."""
         async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
             made, hidden = begun[0], cast("Hidden", begun[0])
             try:
@@ -306,7 +306,7 @@ class Evaluator:
             except (TaskError, ApplicationError):
                 raise
             except Exception as error:
-                # Its words may be the test's.
+                # The error's message may quote the test.
                 raise RuntimeError(f"the test raised {type(error).__name__}") from None
             await self._live.close(made)
             return checked(Verdict, found)

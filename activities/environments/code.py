@@ -1,8 +1,8 @@
-"""The environment `code`: a function to be written, in the sandbox, by the agent's own tests.
+"""The environment `code`: a function to write, in the sandbox, with the agent's own tests.
 
-The agent sees a prompt, what its programs print, and how its answer does on the prompt's examples
-and on its own tests. The hidden test stays in its file until `verify` runs it, once: before that it
-is neither in this object nor in the sandbox, and nothing of it is ever returned, logged or raised.
+The agent sees a prompt, its programs' output, and how its answer does on the prompt's examples and
+on its own tests. The hidden test stays in its file until `verify` runs it, once: before that it is
+neither in this object nor in the sandbox, and it is never returned, logged or raised.
 """
 
 import ast
@@ -117,7 +117,7 @@ UNTESTED = (
 
 
 def code_tasks(sandbox: Sandbox, environment: Mapping[str, str]) -> Maker:
-    """Make what makes the environment; `environment` has MULL_TASKS."""
+    """Build the maker of the environment; `environment` has MULL_TASKS."""
     return partial(CodeEnvironment, sandbox, environment)
 
 
@@ -178,9 +178,9 @@ class CodeEnvironment:
         return "\n".join(filter(None, said)) or "(the program printed nothing)"
 
     def _keep(self, code: str) -> str:
-        """Keep the asserts of a block that need nothing else of it, so that each of them runs.
+        """Keep the asserts that do not need the rest of their block, so that each of them runs.
 
-        One that compares a call with a literal may stand anywhere, others at the top alone.
+        One that compares a call with a literal may stand anywhere, others only at the top level.
         """
         helpers = set(DEFINED.findall(header(self._prompt, self._entry)))
         tree, found = statements(code), dict[str, Case]()
@@ -198,7 +198,7 @@ class CodeEnvironment:
                     others.append(ast.unparse(node))
         if not found and not others:
             return NO_TEST.format(entry=self._entry)
-        # What the task says can't be replaced.
+        # The task's own examples can't be replaced.
         self._own |= {call: case for call, case in found.items() if call not in self._given}
         self._others = list(dict.fromkeys([*self._others, *others]))[:MOST_OTHERS]
         if self._others and self._entry not in bound:
@@ -207,9 +207,9 @@ class CodeEnvironment:
         return f"Tests that are kept: {given} from the task, {own} of your own."
 
     async def evaluate(self, answer: str | None) -> Evaluation:
-        """Run the answer against the examples and its own tests: the reward is what passes."""
+        """Run the answer against the examples and its own tests: the reward is the passed share."""
         held = (*self._given.values(), *self._own.values())
-        # What is expected of these calls stays outside of the sandbox.
+        # The expected values of these calls stay outside of the sandbox.
         known = Suite(origin="model", kind="cases", cases=held, entry=self._entry)
         others = self._script("\n".join([*self._imports, *self._others]) or "pass")
         suites = [known] * bool(held) + [others] * bool(self._others)
@@ -237,7 +237,7 @@ class CodeEnvironment:
         return Evaluation(reward=reward, correct=correct, feedback=said, verified_by=by)
 
     async def verify(self, answer: str) -> Verdict:
-        """Run the hidden test on the answer; what it says of it stays here."""
+        """Run the hidden test on the answer, and keep its messages here."""
         hidden = await asyncio.to_thread(self._read, "test")
         code = await asyncio.to_thread(solution, answer, self._prompt, self._entry)
         if code is None:
@@ -251,10 +251,10 @@ class CodeEnvironment:
         return Suite(origin="model", kind="script", file=file, entry=self._entry)
 
     async def _tested(self, code: str, suite: Suite) -> TestReport:
-        """Run code against its tests, and apart from a script wherever that is possible."""
+        """Run code against its tests, apart from a script if possible."""
         task = TestTask(code=code, suite=suite, limits=LIMITS)
         tests, above = TestingActivities(self._sandbox), header(self._prompt, self._entry)
-        # What is written like a class may return objects of its own.
+        # An entry that is written like a class may return objects of its own.
         whole = self._entry[0].isupper() and f"def {self._entry}(" not in self._prompt
         if suite.file and not whole and runs_apart(suite.file.text, above, self._entry):
             report = await tests.test_apart(task, above)
@@ -266,10 +266,10 @@ class CodeEnvironment:
 def read_action(text: str) -> tuple[str, str] | None:
     """Return the last action that can be read, with its code; never raises.
 
-    A fenced block without a word is run, or kept where it has asserts alone.
+    A fenced block without a word is run, or kept as tests if it has asserts alone.
     """
     said = after_thought(well_formed(text).replace("\r\n", "\n"))
-    # A fence may stand behind the word on its line. What is in a block is no word.
+    # A fence may follow the word on its line. Words inside a block do not count.
     said = WORD.sub(lambda found: found[0] + "\n" * said.startswith(FENCES, found.end()), said)
     shown = BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), said)
     end = len(said)
@@ -286,7 +286,7 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 
 def header(prompt: str, entry: str) -> str:
-    """Return what a prompt has above the function that is to be written."""
+    """Return the part of a prompt above the function to write."""
     found = re.search(rf"^(?:async )?(?:def|class) {re.escape(entry)}\b", prompt, re.MULTILINE)
     lines = prompt[: found.start()].splitlines(keepends=True) if found else []
     while lines and lines[-1].startswith("@"):
@@ -295,12 +295,12 @@ def header(prompt: str, entry: str) -> str:
 
 
 def joined(before: str, code: str) -> str:
-    """Put code after what it needs; its imports of the future come first, as Python wants it."""
+    """Put code after the code that it needs, and its `__future__` imports first, as Python asks."""
     return f"{''.join(FUTURE.findall(code))}{before}\n{FUTURE.sub('', code)}"
 
 
 def solution(answer: str, prompt: str, entry: str) -> str | None:
-    """Return the program of an answer, with what the prompt has; None without code. Never raises.
+    """Return the program of an answer, with the prompt's code; None without code. Never raises.
 
     The answer is the function, in a fence or not, or its body alone, which continues the prompt.
     """

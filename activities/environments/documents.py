@@ -1,7 +1,7 @@
 """The environment `documents`: a question over a folder, with Search, Lookup and Finish.
 
-The actions are those of ReAct, and the metrics those of HotpotQA's evaluation script. The expected
-answer never leaves this object but as the evaluation.
+The actions are those of ReAct, and the metrics those of HotpotQA's evaluation script. Of the
+expected answer only the evaluation leaves this object.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ NO_ANSWER = "No answer was given before the steps ran out."
 
 
 def document_tasks(library: Library, environment: Mapping[str, str]) -> Maker:
-    """Make what makes the environment; `environment` has MULL_TASKS and MULL_DOCUMENTS."""
+    """Build the maker of the environment; `environment` has MULL_TASKS and MULL_DOCUMENTS."""
     return partial(DocumentEnvironment, library, environment)
 
 
@@ -113,7 +113,7 @@ class DocumentEnvironment:
             raise TaskError(str(error)) from None
         if path.is_relative_to(os.path.realpath(folder)):
             raise TaskError(
-                "the file of questions lies in the folder of documents, where it is found"
+                "the file of questions is in the folder of documents, where a search would find it"
             )
         known = find_task(path, self._task.task, ("id", "_id"), ("question", "answer"))
         self._docs, self._expected, self._page = self._task.docs, known["answer"], None
@@ -170,7 +170,7 @@ class DocumentEnvironment:
 
 
 def read_action(text: str) -> tuple[str, str] | None:
-    """Return the last action that can be read, in lower case, and what it is about."""
+    """Return the last action that can be read, in lower case, and its argument."""
     for form in (IN_BRACKETS, BY_NAME):
         for found in reversed(list(form.finditer(text))):
             before, closed, after = found[2].rpartition("]" if form is IN_BRACKETS else ")")
@@ -181,13 +181,13 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 
 def stated(answer: str) -> str:
-    """Return what an answer states: in brackets of Finish, or on its first line."""
+    """Return the answer itself: in the brackets of Finish, or on the first line."""
     found = read_action(answer)
     return found[1] if found and found[0] == "finish" else answer.strip().split("\n")[0]
 
 
 def sentences(path: str, text: str) -> list[str]:
-    """Split a document into sentences; the places of its parts, and the ends of lines, go."""
+    """Split a document into sentences, without the places of its parts and the ends of lines."""
     place = re.compile(rf"^{re.escape(path)}(?:, page \d+)?:\d+(?:-\d+)?$\n?", re.MULTILINE)
     said = place.sub("", text)
     if not path.lower().endswith(TABLES):

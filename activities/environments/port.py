@@ -1,7 +1,7 @@
-"""The port to environments: what one is, its tasks, and what comes of an action.
+"""The port to environments: their methods and tasks, and the results of actions.
 
 An environment is a class with a name, instructions, actions and examples, made for one task. Its
-state can be rebuilt: `reset` with the same seed and the same actions lead to the same place, on any
+state can be rebuilt: `reset` with the same seed and the same actions lead to the same state, on any
 worker. Its methods may be `async`; those that are not run in a thread.
 """
 
@@ -20,22 +20,22 @@ from mull.request import Record
 
 CODE = "code"
 
-# Sums of these are finite, and so few metrics that a result has room for them.
+# Bounds keep sums finite, and short names leave a result room for all metrics.
 Worth = Annotated[float, Field(ge=-1e9, le=1e9)]
 MetricName = Annotated[str, Field(max_length=100)]
 
 
 def queue_of(environment: str) -> str:
-    """Name the queue of an environment: untrusted code runs where no tool's secrets are."""
+    """Name the queue of an environment: untrusted code runs on a queue without tools' secrets."""
     return sandboxes.TASK_QUEUE if environment == CODE else tools.TASK_QUEUE
 
 
 class TaskError(Exception):
-    """There is no such task, or it can't be had here; no retry would help."""
+    """The task does not exist, or is not available here; a retry would not help."""
 
 
 class TaskRef(Record):
-    """A task of an environment, by name: where it lies, but nothing of what is in it.
+    """A task of an environment, by name: its place, without its content.
 
     `tasks` is a file of tasks and `docs` a folder of documents, both on the worker's machine.
     """
@@ -48,10 +48,10 @@ class TaskRef(Record):
 
 
 class StepResult(Record):
-    """What an environment answers to an action.
+    """An environment's answer to an action.
 
-    `done` ends the episode without the marker of an answer, as a game does that is over; then
-    `answer` is what was answered, if anything.
+    `done` ends the episode without the marker of an answer, like a game that is over; `answer` is
+    then the agent's answer, if there was one.
     """
 
     observation: str
@@ -61,10 +61,10 @@ class StepResult(Record):
 
 
 class Evaluation(Record):
-    """What an episode is worth, beside the rewards of its steps; `feedback` is for the reflector.
+    """The worth of an episode, beside the rewards of its steps; `feedback` is for the reflector.
 
-    `correct` is True where the task is solved. `metrics` are others of the environment's, by name.
-    `verified_by` is as that of a Verdict.
+    `correct` is True if the task is solved. `metrics` are further ones of the environment, by name.
+    `verified_by` is as in a Verdict.
     """
 
     reward: Worth
@@ -75,9 +75,9 @@ class Evaluation(Record):
 
 
 class Verdict(Record):
-    """What the hidden test says of the final answer, once, and how its program ended.
+    """The hidden test's verdict on the final answer, given once, and how its program ended.
 
-    `verified_by` is `script` where it ran beside the code, which could forge that, or else `cases`.
+    `verified_by` is `script` if it ran beside the code, which could forge that, or else `cases`.
     """
 
     passed: bool
@@ -88,8 +88,8 @@ class Verdict(Record):
 class Environment(Protocol):
     """One task, from `reset` on. A method may be `async`.
 
-    Beside these it may have `close()`, and `replay(action)`, which does again what an action did to
-    the state, but does not observe: for actions that may give something else each time.
+    It may also have `close()`, and `replay(action)`, which repeats an action's change of the state
+    without observing it: for actions whose observations may differ each time.
     """
 
     name: str
@@ -103,11 +103,11 @@ class Environment(Protocol):
         ...
 
     def step(self, action: str) -> StepResult | Awaitable[StepResult]:
-        """Take an action; what is wrong with it is an observation, and no error."""
+        """Take an action; report a wrong one as an observation, not as an error."""
         ...
 
     def evaluate(self, answer: str | None) -> Evaluation | Awaitable[Evaluation]:
-        """Judge the episode by its answer, which is None where none was given."""
+        """Judge the episode by its answer, or None without one."""
         ...
 
 
@@ -123,7 +123,7 @@ Maker = Callable[[TaskRef], Environment]
 
 
 class Named(NamedTuple):
-    """An environment's name, and what makes it for a task."""
+    """An environment's name, and its maker."""
 
     name: str
     make: Maker
@@ -133,7 +133,7 @@ def environments_in(module: str) -> Iterator[Named]:
     """Import a module, by its name or the path of its file, and find the environments in it.
 
     These are its classes with `reset`, `step` and `evaluate`, each made with a TaskRef. Raises
-    ValueError where it can't be imported or has none.
+    ValueError if it can't be imported or has no such classes.
     """
     found = members_of(module, "environments")
     own = found["__name__"]

@@ -1,8 +1,8 @@
 """An environment in a process of its own: its library may hang, crash or end it, not the worker.
 
-The process has none of the worker's variables, and so no tool's key. It makes the environment at
-`reset` and lives as long as that; Python's hashing is fixed in it, as some libraries follow the
-order of sets. Each call has a clock, which is in the process and ends it even inside C.
+The process does not get the worker's variables, and so no tool's keys. It makes the environment at
+`reset` and lives as long as that; Python's hashing is fixed in it, since some libraries depend on
+the order of sets. Each call has a timer in the process, which ends it even inside C.
 """
 
 import os
@@ -31,7 +31,7 @@ class OvertimeError(RuntimeError):
 
 
 class Apart:
-    """Another class of environments, and one of it in a process of its own."""
+    """An environment of another class, which runs in a process of its own."""
 
     _process: Popen[bytes] | None = None
 
@@ -47,7 +47,7 @@ class Apart:
         self.close()
         command = [sys.executable, "-c", PROGRAM, str(self._seconds), *sys.path]
         kept = {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
-        # A session of its own, as Ctrl-C is the worker's.
+        # A session of its own, since Ctrl-C is for the worker.
         self._process = Popen(  # noqa: S603 - our own program
             command, stdin=PIPE, stdout=PIPE, env=kept | VARIABLES, start_new_session=True
         )
@@ -99,7 +99,7 @@ class Apart:
 
 
 def serve(seconds: float) -> None:
-    """Answer calls on standard input until it ends; what they print goes to standard error."""
+    """Answer calls on standard input until it ends; redirect what they print to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

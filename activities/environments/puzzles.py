@@ -3,8 +3,8 @@
 A task is the name of a dataset, `chain_sum`, or one of its entries, counted from 0: `chain_sum:3`.
 In most datasets the seed and the entry are added up: entry 1 of seed 0 is entry 0 of seed 1.
 
-Several scorers evaluate the answer as Python, or by sympy, which does so too: nothing but literals
-and mathematics gets that far. This, and what never ends, needs a process of its own.
+Several scorers evaluate the answer as Python, or by sympy, which does so too: they only get
+literals and mathematics. For this, and for endless calls, puzzles need a process of their own.
 """
 
 import ast
@@ -25,7 +25,7 @@ ONLY_ANSWER = (
 )
 SUM = "State the final answer to the following arithmetic problem: 57 + 87 - 70 ="
 SORTED = "Sort these numbers in ascending order: 3, -1, 2. Answer as a list: [1, 2, 3]"
-# What a literal is made of, or a sum of literals; mathematics has names and calls besides.
+# The nodes of a literal, or a sum of literals; mathematics also has names and calls.
 LITERAL = (
     *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load),
     *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop),
@@ -91,13 +91,13 @@ class Puzzles:
         return str(self._entry["question"])
 
     def step(self, action: str) -> StepResult:  # noqa: ARG002 - whatever it says
-        """Say that the answer is all there is to do."""
+        """Say that giving the answer is the only action."""
         return StepResult(observation=ONLY_ANSWER)
 
     def evaluate(self, answer: str | None) -> Evaluation:
         """Score the answer as the package does, from 0 to 1; 1 is correct, and nothing less.
 
-        A scorer gives parts of a point for an answer in the right form, or a longer text with the
+        Scorers give parts of a point to an answer in the right form, or to a longer text with the
         answer in it, and some give a little to every text.
         """
         from reasoning_gym.utils import extract_answer
@@ -117,7 +117,7 @@ class Puzzles:
 def check_expression(text: str, *, symbolic: bool) -> str:
     """Return an expression that is a literal or, if asked, mathematics. Raises an Exception.
 
-    Sympy evaluates the strings in its expressions too, so that these have none.
+    Sympy evaluates the strings in its expressions too, so these must not have any.
     """
     for node in ast.walk(ast.parse(text.strip(), mode="eval")):
         match node:
@@ -134,7 +134,7 @@ def check_expression(text: str, *, symbolic: bool) -> str:
 
 
 def restrict_evaluation() -> None:
-    """Have the package, which is imported here, evaluate harmless expressions alone."""
+    """Import the package, and make it evaluate only harmless expressions."""
     import sympy
     from sympy.parsing import sympy_parser
 

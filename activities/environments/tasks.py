@@ -1,4 +1,4 @@
-"""Files of tasks on the worker's machine: which may be read, and one task of them by its name."""
+"""Files of tasks on the worker's machine: the readable ones, and finding a task by its name."""
 
 import gzip
 import json
@@ -21,8 +21,8 @@ COMPARED = 2_000
 def task_file(given: str, environment: Mapping[str, str]) -> Path:
     """Return the real path of a file inside a folder that MULL_TASKS names, links resolved.
 
-    A relative name is looked for in each folder. Raises TaskError, which shows no other path, nor
-    whether there is a file outside.
+    Look for a relative name in each folder. Raises TaskError, which shows only the given name, and
+    does not reveal whether a file outside exists.
     """
     named = environment.get(VARIABLE, "").split(os.pathsep)
     folders = [os.path.realpath(folder) for folder in named if folder]
@@ -46,9 +46,9 @@ def human_eval() -> Path:
 
 
 def find_task(path: Path, name: str, keys: Sequence[str], fields: Sequence[str]) -> dict[str, str]:
-    """Return texts of the task of that name, under one of `keys`, from a file of JSON lines.
+    """Return `fields` of the task with this name, under one of `keys`, from a file of JSON lines.
 
-    The file may be compressed by gzip. Raises TaskError, which quotes the names of tasks alone.
+    The file may be compressed by gzip. Raises TaskError, which quotes only the names of tasks.
     """
     names: list[str] = []
     for row in _rows(path):
@@ -83,7 +83,7 @@ def _rows(path: Path) -> Iterator[dict[str, object]]:
 
 
 def episode(task: str, *said: str) -> PlannerExample:
-    """Write an example of an episode: an action, what was observed, an action, and so on."""
+    """Write an example of an episode: an action, its observation, an action, and so on."""
     kinds = (Action, Observation)
     items = [kinds[place % 2](content=text, step=place // 2 + 1) for place, text in enumerate(said)]
     return PlannerExample(task=task, trajectory=Trajectory(items=tuple(items)))

@@ -1,6 +1,6 @@
 """The environment `textworld`: text adventures that Microsoft's TextWorld makes from a seed.
 
-A task is one of its games, with settings where it has any, as `tw-make` names them:
+A task is one of its games, with its settings, if any, as `tw-make` names them:
 
     simple                        find food and cook it; goal=brief|detailed|none
     coin_collector:5              a coin, so many rooms away (level 1 to 150, wrong turns from 101)
@@ -35,10 +35,10 @@ GAMES: Mapping[str, Settings] = {
 }
 # Larger ones take minutes to make.
 MOST = {"rooms": 30, "objects": 50, "quest": 15}
-# The interpreter reads no longer command.
+# The interpreter does not read longer commands.
 COMMAND_LENGTH = 190
-# They write and read files, or begin anew, and are no part of a game; the interpreter tells words
-# apart by their first nine letters. `q` may be a thing's letter, after another word.
+# These write and read files, or restart, and do not belong to a game. The interpreter tells words
+# apart by their first nine letters. After another word, `q` may be the letter of a thing.
 FORBIDDEN = re.compile(
     r"\b(save|restore|restart|quit|undo|oops|(no|un)?script|transcrip\w*|recording|replay|verify"
     r"|version|restrict)\b|tw-|(^|[.,;]|\bthen\b)\s*q\b"
@@ -48,7 +48,7 @@ NO_VERB = "That's not a verb I recognise."
 
 
 class TextWorldGames:
-    """One game. Its `walkthrough` wins it, and no agent is shown it."""
+    """One game. Its `walkthrough` wins it, and is never shown to agents."""
 
     name = "textworld"
     instructions = (
@@ -93,7 +93,7 @@ class TextWorldGames:
         self.walkthrough: tuple[str, ...] = ()
 
     def reset(self, seed: int) -> str:
-        """Make the game and begin it; return what it is about, and the first room."""
+        """Make the game and begin it; return its goal, and the first room."""
         game, text = self._begun(seed)
         self._most, self._score, self._earned = game.max_score, 0, 0.0
         self._over = self._won = False
@@ -111,7 +111,7 @@ class TextWorldGames:
             raise TaskError(f"{error}: {extra}, which compiles a part") from None
         options = GameOptions()
         options.seeds = seed % 2**31
-        # What to reach, and not each step on the way.
+        # Name the goal, and not each step on the way.
         options.grammar.only_last_action = True
         # Its files are read once; without a home Inform leaves others in the current folder.
         with TemporaryDirectory(prefix="mull-textworld-") as folder, chdir(folder):
@@ -133,21 +133,21 @@ class TextWorldGames:
             return game, said(self._played.reset().feedback)
 
     def step(self, action: str) -> StepResult:
-        """Give a command to the game; the reward is its points, as a share of all there are."""
+        """Give a command to the game; the reward is its share of all points."""
         if self._over:
             return StepResult(observation="The game is over.", done=True)
         command = command_in(action)
         if FORBIDDEN.search(command):
             return StepResult(observation=NO_VERB)
         state, score, over = self._played.step(command)
-        # Rewards add up to exactly 1 where all points are had.
+        # Rewards add up to exactly 1 if the agent gets all points.
         gained = score / self._most - self._earned
         self._score, self._earned = score, self._earned + gained
         self._over, self._won = bool(over), bool(state.won)
         return StepResult(observation=said(state.feedback), reward=gained, done=self._over)
 
     def evaluate(self, answer: str | None) -> Evaluation:  # noqa: ARG002 - a game needs none
-        """Tell whether the game was won; the rewards of its steps say what the episode is worth."""
+        """Tell whether the game was won; the rewards of the steps are the episode's worth."""
         ended = "won" if self._won else "lost" if self._over else "not finished"
         points = f"{self._score} of {self._most} points"
         feedback = f"The game was {ended}, with {points}."
@@ -170,23 +170,23 @@ def settings_of(task: str) -> tuple[str, Settings]:
         value = int(text) if re.fullmatch(r"\d{1,9}", text) else text or True
         if type(value) is not type(settings.get(key)) or value > MOST.get(key, value):
             known = ", ".join(f"{key}={value}" for key, value in GAMES[name].items())
-            raise TaskError(f"{part!r} is no setting of {name}, or too large; it has {known}")
+            raise TaskError(f"{part!r} is not a setting of {name}, or too large; it has {known}")
         settings[key] = value
     return name, settings
 
 
 def command_in(action: str) -> str:
-    """Find the command in what the planner wrote: its last line, without what introduces it."""
+    """Find the command in the planner's text: its last line, without its introduction."""
     lines = [line.strip() for line in action.splitlines() if line.strip(" \t`")] or [""]
     marked = [line for line in lines if re.match(r"(?i)[*_]*(action|command)\b[^:]{0,8}:|>", line)]
     line = re.sub(r"(?i)^[*_]*(action|command)\b[^:]{0,8}:[*_]*|^>", "", (marked or lines)[-1])
-    # The interpreter may never come back from other characters.
+    # The interpreter may hang on other characters.
     plain = re.sub(r"[^ -~]+", " ", line)
     return plain.strip(" `\"'*>.").lower()[:COMMAND_LENGTH]
 
 
 def said(feedback: str) -> str:
-    """Return what the game says, without the line of its status and what it offers at the end."""
+    """Return the game's text, without its status line and its offers at the end."""
     text = STATUS_LINE.sub("", feedback).partition("Would you like to RESTART")[0]
     lines = [line.strip() for line in text.strip().splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))

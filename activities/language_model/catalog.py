@@ -1,7 +1,7 @@
-"""What LiteLLM knows of a model: who serves it, what it takes, and how it thinks.
+"""LiteLLM's facts about a model: its provider, its parameters, and its thinking.
 
-LiteLLM is asked once, and its answers are remembered: they do not change while a worker runs, and
-to ask again for each call would take up to a third of its CPU.
+LiteLLM is asked once, and its answers are cached: they do not change while a worker runs, and
+asking again for each call would take up to a third of its CPU.
 """
 
 import json
@@ -26,23 +26,23 @@ from mull.keys import SHORTEST_SECRET, secrets
 from mull.request import THINKING_TOKENS
 from mull.turn.budget import Effort
 
-# These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
+# These servers hold any model to a schema, in a form of their own; LiteLLM only lists models.
 _CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})
-# Patterns of the names of models that think and LiteLLM does not know, with commas between them.
+# Patterns for names of models that think without LiteLLM knowing it, separated by commas.
 REASONING_MODELS = "MULL_REASONING_MODELS"
-# Of those that pass an effort on, these models take `low`, whoever serves them.
+# Among models whose provider passes an effort on, these take `low` from any provider.
 _OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _OPENAIS = ("openai", "text-completion-openai")
 _HUB = "huggingface.co"
-# What names of tuned reflectors begin with, and the variable that says where they are served.
+# The prefix of tuned reflectors' names, and the variable with the address that serves them.
 REFLECTOR, REFLECTORS = "reflector/", "MULL_REFLECTORS"
-# LiteLLM calls these by OpenAI's address and key where it knows no other; some are Azure's.
+# LiteLLM calls these at OpenAI's address and with its key if it knows no other; some are Azure's.
 _LIKE_OPENAI = frozenset({*openai_compatible_providers, "custom_openai", "openai", "scaleway"})
 
 
 def reflector(name: str) -> Endpoint | None:
-    """Tell where a model named `reflector/…` is served; None for any other name."""
+    """Return the server of a model named `reflector/…`; None for any other name."""
     if not name.startswith(REFLECTOR):
         return None
     address = os.environ.get(REFLECTORS) or "http://127.0.0.1:8091/v1"
@@ -102,9 +102,9 @@ class Route:
         return {name: value for name, value in self._settings.items() if "_BASE" in name}
 
     def stray(self, request: httpx.Request) -> str:
-        """Tell what of OpenAI's is in a request that is not for it: its "address" or its "key".
+        """Name what a request to another provider has of OpenAI's: its "address" or its "key".
 
-        A "template" is one that LiteLLM would take from anybody's model there, and run.
+        A "template" is one that LiteLLM would fetch from any user's model on the hub, and run.
         """
         if self.endpoint or self._vendor in _OPENAIS:
             return ""
@@ -116,12 +116,12 @@ class Route:
         falls = falls and not (self.addresses or litellm.get_llm_provider(self.target)[3])
         if falls or f".{request.url.host.rstrip('.')}".endswith(".api.openai.com"):
             return "address"
-        # An operator may have given both the same one.
+        # An operator may have given both providers the same key.
         theirs = len(key) >= SHORTEST_SECRET and key not in self._settings.values()
         return "key" if theirs and key in f"{url} {request.headers.values()}" else ""
 
     def secrets(self) -> frozenset[str]:
-        """Return what no message may show: the keys of this route and of the environment."""
+        """Return the keys of this route and of the environment, which messages must not show."""
         return frozenset({*secrets(), *([self.endpoint.api_key] if self.endpoint else [])})
 
 
@@ -144,12 +144,12 @@ def thinks(route: Route) -> bool:
     patterns = os.environ.get(REASONING_MODELS, "").split(",")
     if any(fnmatchcase(route.name, pattern.strip()) for pattern in patterns):
         return True
-    # Of these it would ask the server, which holds the worker up, and not say whether they think.
+    # For these LiteLLM would ask their server, which blocks the worker and does not tell.
     return route.provider not in _CONSTRAINING_SERVERS and _reasons(route.target)
 
 
 def output_limit(route: Route, usual: int, thinking: int) -> int:
-    """Return the limit of a reply's tokens, beside those of its thinking, where none is given."""
+    """Return the default limit of a reply's tokens, without those of its thinking."""
     if not thinks(route):
         return usual
     most = _described(route.target).get("max_output_tokens")
@@ -158,9 +158,9 @@ def output_limit(route: Route, usual: int, thinking: int) -> int:
 
 
 def least_effort(route: Route) -> tuple[bool, Effort | None]:
-    """Tell whether a model thinks unasked, and by which effort it is told to think least, if any.
+    """Tell whether a model thinks unasked, and return the effort to make it think least, if any.
 
-    Where LiteLLM's list is wrong, and the provider refuses the effort, the call is made without it.
+    If LiteLLM's list is wrong and the provider refuses the effort, the call is made without it.
     """
     known = _described(route.target) if thinks(route) else {}
     if not thinks(route) or known.get("default_reasoning_effort") == "none":
@@ -170,7 +170,7 @@ def least_effort(route: Route) -> tuple[bool, Effort | None]:
     if levels or not low:
         return True, levels[0] if levels else None
     if none is not None and "thinking" in low and "thinking" not in none:
-        # Claude, which thinks when it is told to, or always.
+        # Claude, which thinks only when asked, or always.
         always = bool((litellm.model_cost.get(route.model) or {}).get("thinking_always_on"))
         return always, "low" if always else None
     if none is not None and "reasoning_effort" not in none:
@@ -190,7 +190,7 @@ def lists(route: Route, name: str) -> bool:
 
 
 def _sent(route: Route, **wanted: object) -> dict[str, Any] | None:
-    """Return what LiteLLM would send a provider for these parameters; None where it refuses one."""
+    """Return what LiteLLM would send a provider for these parameters; None if it refuses one."""
     return _translated(route.model, route.provider, json.dumps(wanted))
 
 
@@ -208,9 +208,9 @@ def _translated(model: str, provider: str, wanted: str) -> dict[str, Any] | None
 def knows(
     route: Route, name: str, value: object, thinking: Mapping[str, Any] = MappingProxyType({})
 ) -> bool:
-    """Ask with the value too: LiteLLM lists temperature for models that only accept 1.
+    """Tell whether a model takes this value: LiteLLM lists temperature for some that only take 1.
 
-    What OpenAI has not is sent to a server of one's own, and where LiteLLM's settings name it.
+    Parameters that OpenAI lacks go to servers of one's own, and where LiteLLM's settings name them.
     """
     if not lists(route, name):
         if name not in _BEYOND_OPENAI or route.endpoint:
@@ -218,7 +218,7 @@ def knows(
         provider = LlmProviders(route.provider)
         config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
         return hasattr(type(config), name)
-    # No model takes one seed and not another, and each sample has its own.
+    # A model takes all seeds or none. Each sample has its own, so ask once, with 0.
     return _sent(route, **{**thinking, name: 0 if name == "seed" else value}) is not None
 
 
@@ -237,7 +237,7 @@ def planned(route: Route, effort: str | None) -> dict[str, Any]:
 
 
 def thinking_budget(planned: dict[str, Any]) -> int | None:
-    """Return the tokens that a provider would be told to think, where it takes a number."""
+    """Return the tokens that a provider would be told to think, if it takes a number."""
     found = planned.get("thinking") or {}
     tokens = found.get("budget_tokens")
     tokens = (planned.get("thinkingConfig") or {}).get("thinkingBudget", tokens)

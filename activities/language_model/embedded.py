@@ -53,7 +53,7 @@ class EmbeddedModel:
     @property
     def endpoint(self) -> "Endpoint":
         """Its address and key. Raises EmbeddedModelError if it was not started."""
-        # Not at the top: the process of the model has no need of Mull.
+        # Not at the top: the process of the model does not need Mull.
         from activities.language_model.port import Endpoint
 
         if not self._address:
@@ -92,7 +92,7 @@ class EmbeddedModel:
 
 
 def find_model() -> Path:
-    """Find the model's file. Raises EmbeddedModelError, which says how to get what is missing."""
+    """Find the model's file. Raises EmbeddedModelError, which says how to install or fetch it."""
     # The toy's HTTP client takes a while to import.
     from activities.language_model.toy_file import weights
 
@@ -149,7 +149,7 @@ def serve() -> None:
         sys.stdout.flush()
         sys.stdin.read()
     finally:
-        # Shutting the server down properly may wait for ever: for replies under way, or its start.
+        # A proper shutdown may wait for ever: for replies under way, or for the server's start.
         os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""Providers' errors, read as ours.
+"""Convert providers' errors to ours.
 
 LiteLLM changes statuses (Anthropic's 529 becomes 500, a 401 that says "rate limited" 429), so the
-HTTP response at the end of the chain of causes is read first, then the exception itself. No error
-has a key or the prompt in it.
+HTTP response at the end of the chain of causes is read first, then the exception itself. Errors
+never contain a key or the prompt.
 """
 
 import math
@@ -98,7 +98,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _masked(message: str, hidden: str, mask: str, least: int, counts: Callable[[str], bool]) -> str:
-    """Mask what is `hidden`, and every piece of it with at least so many letters that count."""
+    """Mask each part of `hidden` of at least `least` letters that count, or all of a short one."""
     asked = "".join(letter.lower()[:1] for letter in hidden if counts(letter))
     places = [at for at, letter in enumerate(message) if counts(letter)]
     said = "".join(message[at].lower()[:1] for at in places)
@@ -119,11 +119,10 @@ def _masked(message: str, hidden: str, mask: str, least: int, counts: Callable[[
 def read_error(
     error: BaseException, prompt: str, secrets: Collection[str], answered: int | None = None
 ) -> ModelError:
-    """Return the ModelError for an exception; `answered` is the status that came, if one did.
+    """Return the ModelError for an exception; `answered` is the status of the response, if any.
 
     The message is one line of at most 300 characters without the secrets or the prompt. A missing
-    key, whatever its status, is of the kind `AuthenticationError`, and so is a 401, whatever it
-    says.
+    key, with any status, and a 401, with any text, are of the kind `AuthenticationError`.
     """
     chain = list(causes(error))
     answered = answered or _answered_status(chain)
@@ -150,7 +149,7 @@ def read_error(
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return `status_code` as an HTTP status, or None: some providers put a word there."""
+    """Return `status_code` as an HTTP status, or None: for some providers it is a word."""
     try:
         status = int(str(getattr(error, "status_code", "")))
     except ValueError:
@@ -173,7 +172,7 @@ def retry_after_seconds(value: str, now: datetime) -> float | None:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, and then what caused it, up to the first cause."""
+    """Yield an exception, then its cause, and so on, up to the first cause."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

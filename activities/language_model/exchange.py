@@ -1,4 +1,4 @@
-"""The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
+"""The one HTTP exchange of a call, bounded and never redirected, and reading its reply."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ MOST_ERROR_BYTES = 16 * 2**10
 MOST_EVENTS_BYTES = 16 * MOST_REPLY_BYTES
 _NOT_STREAMED = re.compile(rb"\bstream", re.IGNORECASE)
 MOST_NAME = 1_000
-# Python reads no integer of over 4,300 digits.
+# Python can't read integers of over 4,300 digits.
 MOST_DIGITS = 100
 MOST_TOKENS = 10**9
 SHOWN_BYTES = 120
@@ -42,12 +42,12 @@ ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
 
 @dataclass
 class Exchange:
-    """What one call sent and got so far; `failed` says in words why nothing usable came.
+    """What one call sent and got so far; `failed` says in words why its reply is not usable.
 
-    With `on_text` the reply is asked for in events, and the text so far is told as it grows.
-    `unreachable` is the error by which no connection was made. `stray` tells what would lead a
-    request to another provider, and `refused` for what one was not sent. `lost` replies came, and
-    are too large to be read; of others so many calls were left out.
+    With `on_text` the call asks for events, and passes on the text so far as it grows.
+    `unreachable` is the error by which the connection failed. `stray` names what would lead a
+    request to another provider, and `refused` is its answer for a request that was not sent.
+    A `lost` reply was too large to be read; `calls_left_out` counts the calls left out of another.
     """
 
     on_text: OnText | None = None
@@ -62,13 +62,13 @@ class Exchange:
     unreachable: Exception | None = None
 
     def begin(self, request: httpx.Request) -> None:
-        """Raise an error if nothing is to be sent: some of LiteLLM's clients try again at once."""
+        """Raise an error unless the request may be sent: some LiteLLM clients retry at once."""
         self.refused = self.stray(request)
         if self.unreachable or self.refused:
             raise self.unreachable or ValueError(self.refused)
 
     def tell(self, line: str) -> str:
-        """Say what came, with a provider's own words for an error status."""
+        """Describe the answer, with the provider's own words for an error status."""
         if self.failed or not self.status:
             return self.failed or line
         begins = self.body[:SHOWN_BYTES].decode(errors="replace").strip() or "an empty body"
@@ -107,7 +107,7 @@ async def bounded(
 
 
 async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Response:
-    """Read what comes; a reply in events becomes one that came at once."""
+    """Read an answer; gather a reply in events into one body."""
     exchange.status, kind = response.status_code, response.headers.get("Content-Type", "")
     most = MOST_REPLY_BYTES if exchange.status < 400 else MOST_ERROR_BYTES
     try:
@@ -123,7 +123,7 @@ async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Respons
 
 
 def streamed(request: httpx.Request) -> httpx.Request | None:
-    """Ask for the same reply in events; None where the request is not in OpenAI's form."""
+    """Build the request for the same reply in events; None if it is not in OpenAI's form."""
     if not request.url.path.endswith("/chat/completions"):
         return None
     try:
@@ -132,7 +132,7 @@ def streamed(request: httpx.Request) -> httpx.Request | None:
         return None
     headers = request.headers.copy()
     del headers["Content-Length"]
-    # Events that are packed come together, or not at all while they are written.
+    # Compressed events may arrive only after all are written.
     headers["Accept-Encoding"] = "identity"
     return httpx.Request(
         request.method,
@@ -149,10 +149,10 @@ def refuses_events(status: int, body: bytes) -> bool:
 
 
 async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
-    """Read events into one body, and hand over the text so far each time that it grew.
+    """Read events into one body, and pass on the text so far each time that it grows.
 
-    An error among the events is the body, as where it comes alone; so is what is too large to be
-    read. Raises httpx.RemoteProtocolError for a reply without an end: a part of an answer is none.
+    Return an error among the events, or one that is too large to be read, as the body. Raises
+    httpx.RemoteProtocolError for a reply without an end: a part of an answer is not usable.
     """
     reply, line = _Reply(), b""
     async for piece in pieces:
@@ -171,7 +171,7 @@ async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
 
 
 class _Reply:
-    """What came so far of a completion's first choice."""
+    """The first choice of a completion, as far as it has come."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -188,7 +188,7 @@ class _Reply:
         return self.parts[0]
 
     def take(self, data: bytes) -> bool:
-        """Add what an event says; True if it is an error and no part of a reply."""
+        """Add an event to the reply; return True if it is an error instead."""
         event: Any = None
         with suppress(ValueError, RecursionError):
             event = json.loads(shallow(data))
@@ -215,7 +215,7 @@ class _Reply:
             self._add_call(call)
 
     def _add_call(self, call: Any) -> None:
-        """Add to the call that a part belongs to, by its index or, without one, to the last."""
+        """Add a part to its call: by its index or, without one, to the last call."""
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             self._calls.append(call)
@@ -223,7 +223,7 @@ class _Reply:
         index, own, name = call.get("index"), call.get("id"), function.get("name")
         index = index if isinstance(index, int) else None
         begun = self._begun.get(index)
-        # Some servers give each of several calls the index 0, or none.
+        # Some servers give several calls the index 0, or no index.
         other = name and (index is None or (own and begun and own != begun.get("id")))
         if begun is None or other:
             self._begun[index] = call
@@ -235,11 +235,11 @@ class _Reply:
             kept["arguments"] = f"{kept.get('arguments') or ''}{more}"
 
     def body(self) -> bytes:
-        """Write what came as one completion."""
+        """Write the reply as one completion."""
         if self._finish is None:
             raise httpx.RemoteProtocolError("the events end before the reply does")
         refusal = "".join(self._refusal)
-        # The others are only counted: all together might be too large.
+        # The others are only counted: together they might be too large.
         calls = [*self._calls[:MOST_CALLS], *({"function": 0} for _ in self._calls[MOST_CALLS:])]
         said = {"content": self.text, "refusal": refusal, "tool_calls": calls}
         message = {"role": "assistant"} | {name: part or None for name, part in said.items()}
@@ -249,9 +249,9 @@ class _Reply:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Tell whether no connection was made: it was refused, or there is no way or no such host."""
+    """Tell whether connecting failed: it was refused, or the host is unknown or unreachable."""
     broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
-    # LiteLLM's adapter of aiohttp calls any broken connection one that could not be made.
+    # LiteLLM's adapter of aiohttp reports any broken connection as one that could not be made.
     return isinstance(error, httpx.ConnectError) and not any(
         isinstance(cause, broken)
         or (isinstance(cause, ClientOSError) and not isinstance(cause, ClientConnectorError))
@@ -260,7 +260,7 @@ def _is_unreachable(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """Say what broke: the system in its own words, a parser's error in ours."""
+    """Describe what broke: the system's errors in its own words, a parser's in ours."""
     if isinstance(error, UnicodeError):
         return "its headers can't be read"
     if isinstance(error, zlib.error):
@@ -271,11 +271,11 @@ def _why(error: Exception) -> str:
 
 
 def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
-    """Read what comes, unless it is a redirect."""
+    """Read the body, unless the answer is a redirect. Raises ValueError."""
     if 300 <= response.status_code < 400:
         to = re.match(r"\w+://(?:[^/@]*@)?([\w.-]+)", response.headers.get("Location", ""))
         answered = f"answered {response.status_code}, a redirect{f' to {to[1]}' if to else ''}"
-        line = "and redirects are not followed: set the address that answers itself"
+        line = "and redirects are not followed: set the final address"
         raise ValueError(f"{answered}, {line}")
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
     return pieces(response.stream, response.headers, most)
@@ -284,7 +284,7 @@ def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
 async def pieces(
     body: AsyncIterable[bytes], headers: Mapping[str, str], most: int, until: float | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield what comes, unpacked, and at most one byte more than is read.
+    """Yield the unpacked pieces of a body, of at most `most` + 1 bytes together.
 
     Raises ValueError for a coding that was not asked for, zlib.error, and TimeoutError after
     `until`, by the clock of the event loop.
@@ -292,7 +292,7 @@ async def pieces(
     room, coding = most + 1, headers.get("Content-Encoding", "").lower()
     if coding not in (*CODINGS, "identity", ""):
         raise ValueError(f"answered in the coding {coding[:20]!r}, which was not asked for")
-    # 32 more than the largest window: a header of gzip or of zlib, whichever came.
+    # 32 more than the largest window: accept a header of gzip or of zlib.
     decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
     chunks = aiter(body)
     while room and not (decoder and decoder.eof):
@@ -305,10 +305,10 @@ async def pieces(
 
 
 def _usable(body: bytes, exchange: Exchange) -> bytes:
-    """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
+    """Refuse a reply that is too large, and mend the parts of a paid one that LiteLLM can't read.
 
-    It would refuse all of it for a wrong usage, a text in parts or a tool call in another shape,
-    and look for a long name in its list for seconds.
+    LiteLLM would refuse all of it for a wrong usage, a text in parts or a tool call in another
+    shape, and search its list for a long name for seconds.
     """
     exchange.lost = is_heavy(body)
     read, whole = b"" if exchange.lost else shallow(body), None
@@ -318,7 +318,7 @@ def _usable(body: bytes, exchange: Exchange) -> bytes:
         exchange.calls_left_out = leave_out_calls(whole, MOST_CALLS)
         exchange.lost = has_too_many_values(whole)
     if exchange.lost:
-        raise ValueError(f"answered {exchange.status} with more than a reply can be")
+        raise ValueError(f"answered {exchange.status} with a reply that is too large")
     if not isinstance(whole, dict):
         return body
     names = {name: whole[name] for name in ("id", "model") if isinstance(whole.get(name), str)}
@@ -348,13 +348,13 @@ def _mend_messages(choices: object) -> bool:
 
 
 def _shaped_call(call: object) -> dict[str, object]:
-    """Give a tool call the shape that it should have; what it says is kept as it is, as text."""
+    """Give a tool call the shape that it should have, and keep its arguments as text."""
     known = call if isinstance(call, dict) else {"function": {"arguments": call}}
     function = known.get("function")
     function = function if isinstance(function, dict) else {"arguments": function}
     given, name, own = function.get("arguments"), function.get("name"), known.get("id")
     written = given if isinstance(given, str) else "" if given is None else json.dumps(given)
-    # LiteLLM reads them, too.
+    # LiteLLM parses the arguments too.
     read = shallow(written.encode(errors="surrogatepass")).decode(errors="surrogatepass")
     shaped = {"name": name if isinstance(name, str) else "", "arguments": read}
     identity = {"id": own if isinstance(own, str) else None, "type": "function"}
@@ -375,10 +375,10 @@ def _has_whole_counts(usage: object) -> bool:
 
 
 def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any) -> ModelReply:
-    """Read a chat completion in OpenAI's form; what else is `known` of the reply is passed on.
+    """Read a chat completion in OpenAI's form; `known` are further fields of the reply.
 
-    Raises SampleError if it has no choice, or if its first one was filtered, refused, empty, a
-    tool call though no tool was offered, or cut off (unless it is to be kept).
+    Raises SampleError if it has no choices, or if the first was filtered, refused, empty, a tool
+    call without tools being offered, or cut off (unless `keep_cut`).
     """
     spending = read_spending(response, cost)
     if not response.choices:
@@ -404,7 +404,7 @@ def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any)
 
 
 def _asked(call: Any) -> AskedCall:
-    """Read a tool call as the model wrote it, whatever is missing."""
+    """Read a tool call as the model wrote it, even with parts missing."""
     return AskedCall(
         id=call.id and well_formed(call.id),
         name=well_formed(call.function.name or ""),
@@ -413,7 +413,7 @@ def _asked(call: Any) -> AskedCall:
 
 
 def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] | None:
-    """Return the kind of a lost reply and the reason; None if the reply can be used."""
+    """Return the kind of a lost reply and the reason; None for a usable reply."""
     message = choice.message
     calls = getattr(message, "tool_calls", None)
     written = (message.content or "").strip()
@@ -430,7 +430,7 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
         if not call.keep_cut:
             return "CutOff", f"{after}: raise {call.usual.option}"
     if empty and calls:
-        return "BrokenToolCall", "the reply calls a tool, and none was offered"
+        return "BrokenToolCall", "the reply calls a tool, but no tools were offered"
     return ("EmptyReply", "the reply is empty") if empty else None
 
 
@@ -458,6 +458,6 @@ def read_spending(response: Any, cost: float | None) -> Spending:
 
 
 def _tokens(counted: object, name: str) -> int | None:
-    """Return a count of tokens; what no call can use is unknown."""
+    """Return a count of tokens; None (unknown) for a count that a call can't reach."""
     count = getattr(counted, name, None)
     return count if isinstance(count, int) and 0 <= count <= MOST_TOKENS else None

@@ -48,7 +48,7 @@ from mull.text import tally_words
 
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:
-    """Record what is known of a call's tokens and cost."""
+    """Record a call's tokens and cost, as far as they are known."""
     if spending.cost_usd is not None:
         span.set_attribute("mull.cost.usd", spending.cost_usd)
         COSTS.record(activity_meter(), spending.cost_usd, model=model)
@@ -153,7 +153,7 @@ def _described(message: dict[str, Any]) -> dict[str, Any]:
 
 FIRST_RATE = 5.0
 LOWEST_RATE = 1 / 60
-# What a reply makes of the rate as long as no limit is known, or far below it.
+# Each reply multiplies the rate by this while no limit is known, or the rate is below it.
 GROWTH = 1.15
 LOWERED = 0.75
 # Replies that win back what a 429 took; from then on the rate grows faster and faster.
@@ -164,12 +164,12 @@ PATIENCE_SECONDS = 8.0
 
 
 class Pace:
-    """When the next call may begin; `rate` is calls a second, and those of `within` come after."""
+    """When the next call may begin: at `rate` calls a second, and then at the pace of `within`."""
 
     def __init__(self, rate: float = FIRST_RATE, within: "Pace | None" = None) -> None:
         self.rate = rate
         self._within = within
-        # The highest rate that was borne, as far as it is known.
+        # The highest rate that the server is known to bear.
         self._sound = float("inf")
         self._step = 0.0
         self._next = self._lowered = self._replied = 0.0
@@ -179,10 +179,10 @@ class Pace:
         self._batches = asyncio.Lock()
 
     async def turn(self, *, yields: bool = False, patience: float = PATIENCE_SECONDS) -> float:
-        """Wait for the turn of a call, first come, first served; return when it is.
+        """Wait for the turn of a call, first come, first served; return its time.
 
-        Of the calls that yield only one at a time stands in line, and the rest wait behind it: so
-        any other call is behind one of them at most. Raises TimeoutError if that takes too long.
+        Only one of the calls that yield stands in line at a time, and the others wait behind it, so
+        any other call waits for one of them at most. Raises TimeoutError if that takes too long.
         """
         if self._next - _now() > patience:
             raise TimeoutError
@@ -190,7 +190,7 @@ class Pace:
         try:
             before = self._batches if yields else nullcontext()
             async with asyncio.timeout(patience), before, self._line:
-                # It may be put off while it is waited for.
+                # The time may be put off while this waits for it.
                 while (left := self._next - _now()) > 0:  # noqa: ASYNC110 - a time, not a flag
                     await asyncio.sleep(left)
                 whole = self._within
@@ -207,7 +207,7 @@ class Pace:
         return min(left, LONGEST_WAIT_SECONDS)
 
     def replied(self) -> None:
-        """Note a reply: the rate may grow, if it is used up and so has shown to be borne."""
+        """Note a reply: the rate may grow if calls wait, since the server then bears all of it."""
         self._replied = _now()
         if not self._waiting:
             return
@@ -218,7 +218,7 @@ class Pace:
             self._step *= 1 + 1 / RECOVERY
 
     def refused(self, began: float, seconds: float | None) -> None:
-        """Note that a call was told to come later: after these seconds, where the server says."""
+        """Note that the server told a call to come later: in these seconds, if it says so."""
         if began in self._begun:
             self._begun.remove(began)
         # Calls that were in flight when the rate was lowered say nothing about the new one.
@@ -234,7 +234,7 @@ class Pace:
         self.wait(1 / self.rate if seconds is None else seconds)
 
     def wait(self, seconds: float) -> None:
-        """Let no call begin for these seconds."""
+        """Hold back all calls for these seconds."""
         self._next = max(self._next, _now() + seconds)
 
 
@@ -243,7 +243,7 @@ def _now() -> float:
 
 
 def _is_of_a_batch() -> bool:
-    """Tell whether the call under way has a lower priority than any of a person's run."""
+    """Tell whether the call under way has the lower priority of a batch."""
     key = activity.info().priority.priority_key if activity.in_activity() else None
     return key is not None and key >= BATCH_PRIORITY
 
@@ -257,26 +257,26 @@ def _caller() -> object:
 
 # The wait after the first refused connection, which doubles, up to the longest one.
 FIRST_KNOCK_SECONDS, LONGEST_KNOCK_SECONDS = 1.0, 8.0
-# A connection that is not refused so soon was made: the reply to it may take minutes. Where one was
-# refused later than that, it takes twice as long to be taken for made.
+# A connection that is not refused within this time counts as made: its reply may take minutes. If
+# one is refused later than that, the next has twice as long.
 LET_IN_SECONDS = 5.0
-# The first call of all tells almost at once whether anything listens: others wait for it so long.
+# The very first call shows almost at once whether anything listens: others wait this long for it.
 FIRST_SECONDS = 1.0
 
 
 class Door:
-    """An address. Where it takes no connection, one call at a time knocks, and the others wait.
+    """An address. While it refuses connections, one call at a time knocks, and the others wait.
 
-    What is refused counts for every call that waits, with what was refused just before it came.
-    Any answer opens the door for all.
+    A refusal counts for every call that waits, and so do those just before the call came. Any
+    answer opens the door for all.
     """
 
     def __init__(self) -> None:
         self.refusal: UnreachableError | None = None
         self._open = False
-        # When connections were refused since it was open; a call takes at most 100 attempts.
+        # The times of refused connections since the door was open; a call has at most 100 attempts.
         self._refused: deque[float] = deque(maxlen=200)
-        # When each call came first: it may leave in the meantime, and come again.
+        # When each call first came: it may leave in the meantime, and come again.
         self._came: dict[object, float] = {}
         # When the next call may knock; while one does, when the others may go on without news.
         self._next = float("-inf")
@@ -291,7 +291,7 @@ class Door:
     ) -> AsyncIterator[bool]:
         """Wait until a call may be sent, which is made in the block; yield whether it knocks.
 
-        Raises UnreachableError once `most` were refused, and TimeoutError after the patience.
+        Raises UnreachableError after `most` refused connections, and TimeoutError after `patience`.
         """
         async with asyncio.timeout(patience):
             while not (knocks := self._knocks(caller, came, most)) and self._wait() > 0:
@@ -303,14 +303,14 @@ class Door:
         try:
             yield knocks
         finally:
-            # Another may knock by now.
+            # Another call may knock by now.
             if self._knocker is me:
                 self._held = None
                 self._tell()
 
     @property
     def closed(self) -> bool:
-        """True while no call may be sent but the one that knocks."""
+        """True while only the call that knocks may be sent."""
         return self.refusal is not None and (self._held is None or self._wait() > 0)
 
     def _wait(self) -> float:
@@ -329,12 +329,12 @@ class Door:
                 raise UnreachableError(line, self.refusal.address, last=True)
         if self._open or self._held is not None or self._wait() > 0:
             return False
-        # Until it is sent, which LiteLLM's first call takes a while for, more time is allowed.
+        # Allow more time until it is sent: LiteLLM's first call takes a while to send.
         self._hold(LET_IN_SECONDS)
         return True
 
     def _hold(self, more: float = 0.0) -> None:
-        """Let the others wait for the call that knocks."""
+        """Make the others wait for the call that knocks."""
         self._held = _now() + more + (self._let_in if self.refusal else FIRST_SECONDS)
 
     def sent(self) -> None:
@@ -344,7 +344,7 @@ class Door:
             self._tell()
 
     def refused(self, error: UnreachableError, began: float) -> None:
-        """Note a refused connection; those that began before the last one say the same."""
+        """Note a refused connection, unless it began before the last refusal."""
         if self._refused and began <= self._refused[-1]:
             return
         now, wait = _now(), FIRST_KNOCK_SECONDS * 2.0 ** len(self._refused)
@@ -371,7 +371,7 @@ class Door:
 
 
 class PacedModel:
-    """A language model whose every name is called at the pace that it bears, while it is there.
+    """A language model that calls each model's name at the pace that it bears, while it is there.
 
     All models together get at most `calls_per_second`, evenly.
     """
@@ -385,7 +385,7 @@ class PacedModel:
         self._model = model
         self._default_model = default_model
         self._paces: dict[str | None, Pace] = {}
-        # Which address a name has is known once it is refused; from then on they share its door.
+        # A refusal tells a name's address; from then on all names of that address share its door.
         self._doors: dict[str | None, Door] = {}
         self._addresses: dict[str, Door] = {}
         self._all = Pace(calls_per_second) if calls_per_second else None
@@ -400,11 +400,11 @@ class PacedModel:
             door = self._doors.setdefault(name, Door())
             try:
                 async with door.passed(caller, came, call.max_attempts, until - _now()) as knocks:
-                    # To knock is hardly a call, and must not wait behind those that are.
+                    # Knocking is hardly a call, and must not wait behind real calls.
                     began = _now()
                     if not knocks or door.refusal is None:
                         began = await pace.turn(yields=_is_of_a_batch(), patience=until - began)
-                    # It may have been closed while the call stood in line.
+                    # The door may have closed while the call stood in line.
                     SENT.set(door.sent if knocks else lambda: None)
                     if knocks or not self._doors[name].closed:
                         return await self._send(call, name, pace, began)
@@ -418,7 +418,7 @@ class PacedModel:
     async def _send(
         self, call: ModelCall, name: str | None, pace: Pace, began: float
     ) -> ModelReply:
-        """Make the call, and note what came of it for those that wait."""
+        """Make the call, and note its outcome for those that wait."""
         try:
             reply = await self._model.complete(call)
         except UnreachableError as error:
@@ -426,7 +426,7 @@ class PacedModel:
             new = Door() if before in self._addresses.values() else before
             door = self._doors[name] = self._addresses.setdefault(error.address, new)
             if door is not before:
-                # Those that wait there go on to this one.
+                # Calls that wait at the old door go on to this one.
                 before.answered(began)
             door.refused(error, began)
             raise

@@ -56,7 +56,7 @@ litellm.cache = None
 def _in_thread(
     request: httpx.Request, send: Callable[[httpx.Request], httpx.Response]
 ) -> httpx.Response:
-    """Send what a call sends in a thread, where nobody can cancel it, within the same bounds."""
+    """Send a call's request in a thread, which can't be cancelled, within the same bounds."""
     if (exchange := EXCHANGE.get()) is None:
         return send(request)
     exchange.begin(request)
@@ -68,18 +68,18 @@ def _in_thread(
             body += chunk
             if len(body) > MOST_REPLY_BYTES or time.monotonic() > until:
                 raise ValueError("the reply is too large, or takes too long")
-    # Without headers nothing is unpacked, and no redirect is followed.
+    # Without headers, httpx neither unpacks the body nor follows a redirect.
     return httpx.Response(response.status_code, content=body, request=request)
 
 
 def _bind(transport: Any, name: str, bound: Callable[..., Any]) -> None:
-    """Bound what is sent and read by a transport of this type."""
+    """Bound the requests and replies of all transports of this type."""
     send = getattr(transport, name)
     setattr(transport, name, lambda self, request: bound(request, partial(send, self)))
 
 
-# Every provider's client sends by one of these, as LiteLLM's settings and variables say, and
-# follows redirects unless it is kept from it. One provider has a client of its own.
+# Every provider's client sends by one of these, by LiteLLM's settings and variables, and would
+# follow redirects. Only one provider has a client of its own.
 _bind(LiteLLMAiohttpTransport, "handle_async_request", bounded)
 _bind(httpx.AsyncHTTPTransport, "handle_async_request", bounded)
 _bind(httpx.HTTPTransport, "handle_request", _in_thread)
@@ -88,11 +88,11 @@ _UNBOUNDED = "aiohttp_openai"
 EFFORT = "reasoning_effort"
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 _FORM_REFUSED = frozenset({400, 422})
-# Some say 404 where no server of the model takes tools.
+# Some say 404 if the model's servers don't take tools.
 _TOOLS_REFUSED = _FORM_REFUSED | {404}
-# No other form would help.
+# Another form would not help.
 _NOT_THE_FORM = frozenset({"ContextWindowExceededError"})
-# Claude takes none of them while it thinks.
+# Claude refuses these while it thinks.
 _NOT_WHILE_THINKING = frozenset({"temperature", "top_p", "top_k"})
 _BOUNDS = frozenset(
     {
@@ -110,12 +110,12 @@ def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_bounds(schema: Any) -> Any:
-    """Copy a JSON schema without bounds on values: Anthropic and OpenAI refuse some with 400."""
+    """Copy a JSON schema without bounds on values: Anthropic and OpenAI answer some with 400."""
     if isinstance(schema, list):
         return [without_bounds(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    # Below these, the names are a user's own.
+    # The names inside these are the user's own.
     return {
         name: {key: without_bounds(inner) for key, inner in value.items()}
         if name in {"properties", "$defs"} and isinstance(value, dict)
@@ -128,8 +128,8 @@ def without_bounds(schema: Any) -> Any:
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
-    `endpoints` redirects names to OpenAI-compatible servers. A call ends within its time-out as a
-    whole, and sends only what the provider knows.
+    `endpoints` redirects names to OpenAI-compatible servers. A whole call ends within its time-out,
+    and sends only parameters that the provider knows.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class LiteLLMModel:
         self._refused: set[tuple[str, str]] = set()
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call; where the reply's form or its tools are refused, again in a looser form.
+        """Make one call; if its form or its tools are refused, repeat it in a looser form.
 
         Raises one of the three kinds of ModelError, and nothing else.
         """
@@ -166,7 +166,7 @@ class LiteLLMModel:
                 return reply
 
     def abilities(self, model: str | None) -> Abilities:
-        """Say by LiteLLM's list what a model takes. Raises PermanentModelError."""
+        """Look up a model's abilities in LiteLLM's list. Raises PermanentModelError."""
         route = self._route(model)
         with _explained(route, "", 0):
             least = thinking_budget(planned(route, "minimal"))
@@ -202,7 +202,7 @@ class LiteLLMModel:
 
 
 def _bounded(route: Route, call: ModelCall) -> tuple[ModelCall, float]:
-    """Give a call the limit that its model needs where it has none, and return its time-out too."""
+    """Give a call without a limit its model's, and return its time-out too."""
     if (limit := call.max_output_tokens) is None:
         limit = output_limit(route, call.usual.tokens, call.thinking_tokens)
     seconds = call.timeout_seconds or call_seconds(limit + call.thinking_tokens, call.usual.seconds)
@@ -213,7 +213,7 @@ async def _send(
     route: Route, call: ModelCall, form: dict[str, Any], seconds: float, until: float
 ) -> ModelReply:
     """Make one call, once, with the options that the provider knows; name those left out."""
-    # A model that is asked for one object writes no text to be shown.
+    # A model that is asked for one object does not write text to show.
     on_text = None if call.tools and "tools" not in form else call.on_text
     with _explained(route, call.shown, seconds, on_text):
         thinking = _thinking(route, call) if call.thinking_tokens else {}
@@ -253,7 +253,7 @@ async def _send(
 def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
     """List the forms that a call can have, the strictest first, and an empty one at the end.
 
-    The least effort of thinking is a part of the form: LiteLLM does not know who refuses it.
+    The least effort of thinking is a part of the form, since LiteLLM does not know who refuses it.
     """
     least = _thinking(route, call) if not call.thinking_tokens else {}
     forms: list[dict[str, Any]] = [_tools_form(route, call)] if lists(route, "tools") else []
@@ -264,7 +264,7 @@ def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
 
 
 def _form_name(form: dict[str, Any]) -> str:
-    """Name a form among those that a model refused: by its tools, one of which may be at fault."""
+    """Name a form that a model refused: by its tools, since one of them may be at fault."""
     tools = [tool["function"]["name"] for tool in form.get("tools", ())]
     effort = form.get(EFFORT, "")
     return f"tools: {' '.join(tools)} {effort}" if tools else str(form)
@@ -275,7 +275,7 @@ def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
     tools = [
         {"type": "function", "function": tool.model_dump(include=described)} for tool in call.tools
     ]
-    # Else LiteLLM looks for MCP servers of its own, by a package that it does not bring.
+    # Otherwise LiteLLM looks for MCP servers of its own, by a package that it does not bring.
     form: dict[str, Any] = {"tools": tools, "_skip_mcp_handler": True}
     if call.tool_choice != "auto" and knows(route, "tool_choice", call.tool_choice):
         form["tool_choice"] = call.tool_choice
@@ -285,8 +285,8 @@ def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
 def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
     """Build the provider's own setting for thinking: a budget in tokens, or a level; or nothing.
 
-    Claude takes back a conversation that ends with tool calls only with its thoughts, which are
-    not kept: the replies that follow a tool's result are made without thinking.
+    After tool calls Claude accepts its conversation only with its thoughts, which are not kept: so
+    the replies that follow a tool's result are made without thinking.
     """
     if call.effort is None:
         return {}
@@ -310,7 +310,7 @@ def _reply_formats(
     if not knows(route, "response_format", JSON_OBJECT):
         return []
     strict = schema_format(without_bounds(schema))
-    # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
+    # If the prompt does not ask for JSON, OpenAI refuses json_object, and others never end.
     loose = [JSON_OBJECT] if "json" in prompt.lower() else []
     return [*([strict] if takes_schemas(route, strict) else []), *loose]
 
@@ -319,7 +319,7 @@ def _cost(response: Any, route: Route) -> float | None:
     """Return LiteLLM's price of a call in US dollars. Its 0 can also mean an unknown price."""
     if route.endpoint:
         return 0.0 if route.endpoint.free else None
-    # To have it computed again would take a twelfth of the call's CPU.
+    # Computing it again would take a twelfth of the call's CPU.
     return response._hidden_params.get("response_cost") or None
 
 
@@ -337,7 +337,7 @@ def _refuse_credentials(route: Route) -> None:
 def _explained(
     route: Route, prompt: str, timeout_seconds: float, on_text: OnText | None = None
 ) -> Iterator[None]:
-    """Turn what a call raises into a ModelError that names the address and what came."""
+    """Turn a call's exception into a ModelError that names the address and its answer."""
     exchange = Exchange(on_text, route.stray)
     token = EXCHANGE.set(exchange)
     try:
@@ -366,15 +366,15 @@ def _placed(line: str, exchange: Exchange, route: Route) -> str:
     return f"{address} {line}".lstrip()
 
 
-# What is started where nothing listens, by provider; else the server that somebody chose.
+# The command to start if nothing listens, by provider; for others, the server of the model.
 _SERVERS = {"ollama": "`ollama serve`", "ollama_chat": "`ollama serve`"}
 
 
 def _unreachable(exchange: Exchange, route: Route, error: Exception) -> UnreachableError:
-    """Say where nothing takes a connection, and what to do about it."""
+    """Name the address that can't be connected to, and say what to do."""
     url = httpx.URL(exchange.address)
     at = f"{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
-    line = f"{at} {exchange.failed}: see that it is up, and that this is the address"
+    line = f"{at} {exchange.failed}: check that it is running, and that the address is right"
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
         server = _SERVERS.get(route.provider, f"the server of {route.name}")
         line = f"nothing listens at {at}: start {server} there, then ask again"
@@ -383,7 +383,7 @@ def _unreachable(exchange: Exchange, route: Route, error: Exception) -> Unreacha
 
 def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
     if exchange.refused == "address":
-        line = f"{route.name} has no address, and would be sent to OpenAI:"
+        line = f"{route.name} has no address, so its calls would go to OpenAI:"
         line += f" set {route.variable('api_base')} where this worker runs"
         return PermanentModelError(line, "BadRequestError")
     if exchange.unreachable is not None:
@@ -402,6 +402,6 @@ def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: st
     if 300 <= exchange.status < 400:
         return PermanentModelError(str(failure), "Redirect", exchange.status)
     if exchange.lost:
-        # It was paid for, and the next one would be as large.
+        # It was paid for, and the next reply would be as large.
         return SampleError(str(failure), "TooLarge")
     return failure

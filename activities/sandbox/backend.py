@@ -1,4 +1,4 @@
-"""What a backend provides to start a program, and the processes of one run seen from outside."""
+"""The port to a backend, which starts programs, and the processes of one run from outside."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ CHUNK = 65_536
 STATUS_BYTES = 16_384
 # What the launcher and the first process see; the program gets an environment of its own.
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
-# The first lines that the sandbox's Python runs: the modules come with the settings, since nothing
-# of Mull can be read there.
+# The first lines that the sandbox's Python runs. The modules come with the settings, since it can't
+# read Mull's files.
 BOOT = """\
 import marshal, os, sys
 settings_fd, status_fd, lifeline_fd = map(int, sys.argv[1:])
@@ -47,7 +47,7 @@ INTERPRETER_ARGUMENTS = ("-S", "-s", "-B", "-c", BOOT)
 
 @dataclass(frozen=True)
 class Slot:
-    """What one run gets: a user id that nobody else has (None: the worker's own), and limits.
+    """What one run gets: a user id of its own, or None for the worker's, and its limits.
 
     `packages` are the names of the distributions that the program may import. `threads` are the
     sandbox's own, for work that would block the event loop.
@@ -93,7 +93,7 @@ class Backend(Protocol):
     version: str
 
     def prepare(self, slot: Slot) -> AbstractAsyncContextManager[Launch]:
-        """Prepare one run, and clear away what it leaves. Raises SandboxError."""
+        """Prepare one run, and clean up after it. Raises SandboxError."""
         ...
 
 
@@ -226,7 +226,7 @@ class SandboxProcess:
         self._close(self._lifeline)
 
     def _tell(self, word: bytes) -> None:
-        # Once it is closed, its number may be another run's.
+        # Another run may have the number of a closed descriptor.
         if self._lifeline in self._open:
             with contextlib.suppress(OSError):
                 os.write(self._lifeline, word)
@@ -234,7 +234,7 @@ class SandboxProcess:
     def kill_first(self) -> None:
         """Kill the first process, and its namespace with it, even if it has not said hello yet.
 
-        Whoever started it reaps it and ends; killed as well, that one would leave a zombie.
+        The process that started it reaps it and ends; killed as well, it would leave a zombie.
         """
         if self._first_handle is None and not self.exited.done():
             self._learn_first()
@@ -263,7 +263,7 @@ class SandboxProcess:
         return self._open <= {self._lifeline, self._first_handle}
 
     def close(self) -> None:
-        """Give every descriptor back."""
+        """Close every descriptor."""
         for descriptor in tuple(self._open):
             self._close(descriptor)
 
@@ -275,7 +275,7 @@ class SandboxProcess:
 
 
 class Kept:
-    """The first and the last bytes of what was added, together at most `most`."""
+    """The first and the last of the bytes that were added, at most `most` together."""
 
     def __init__(self, most: int) -> None:
         self.size = 0
@@ -284,7 +284,7 @@ class Kept:
         self._tail = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take more bytes in."""
+        """Add bytes, and drop those between the two ends."""
         self.size += len(data)
         room = self._half - len(self._head)
         self._head += data[:room]
@@ -293,7 +293,7 @@ class Kept:
             del self._tail[: len(self._tail) - self._half]
 
     def output(self) -> Output:
-        """Return it as text, which takes no more bytes in JSON either."""
+        """Return the kept bytes as text, which takes at most as many bytes in JSON."""
         whole = self.size == len(self._head) + len(self._tail)
         if whole:
             text = (self._head + self._tail).decode("utf-8", "backslashreplace")
@@ -302,7 +302,7 @@ class Kept:
         head, tail = self._head, self._tail
         if whole and not tail:
             head, tail = head[: len(head) // 2], head[len(head) // 2 :]
-        # A character that the cut goes through is left out at both ends.
+        # Leave out a character that a cut goes through.
         begun = getincrementaldecoder("utf-8")("backslashreplace").decode(head)
         ended = re.sub(rb"^[\x80-\xbf]{1,3}", b"", tail).decode("utf-8", "backslashreplace")
         return Output(

@@ -57,7 +57,7 @@ class Bubblewrap:
 
     @asynccontextmanager
     async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
-        """Prepare one run; all that it makes is in namespaces and gone with them."""
+        """Prepare one run; all that it makes is in namespaces, and goes away with them."""
         own = self._rights and slot.uid is not None and can_become(slot.uid)
         user = slot.uid if own else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
@@ -98,7 +98,7 @@ class Bubblewrap:
 
 
 def _readable(seen: Visible) -> Iterator[str]:
-    # The folders that bubblewrap makes on the way would be closed to others, or as /root is.
+    # Bubblewrap itself would make these parents closed to others, or with the mode of /root.
     ways = {up for folder in seen.folders for up in folder.parents}
     for way in sorted(ways):
         yield from ("--perms", "0711", "--dir", str(way))

@@ -53,7 +53,7 @@ def make_folders(user: int | None) -> RunFolder:
     """
     with ExitStack() as undone:
         written = _held(_bases(), undone)
-        # A dozen links cost several milliseconds on a disk, twice, and nothing in memory.
+        # Making a dozen links, and deleting them, takes milliseconds on a disk, not in memory.
         shown = _held([_MEMORY, *_bases()], undone)
         made = RunFolder(written, shown)
         for folder in (made.packages, made.commands):
@@ -68,7 +68,7 @@ def make_folders(user: int | None) -> RunFolder:
 
 
 def delete_folders(folder: RunFolder) -> None:
-    """Delete the folders of one run with all that it left in them."""
+    """Delete the folders of one run, with all that is left in them."""
     try:
         _delete(folder.shown)
     finally:
@@ -83,7 +83,7 @@ def _delete(folder: Held) -> None:
 
 
 def delete_stale() -> None:
-    """Delete the folders that a killed worker left: those that no process holds."""
+    """Delete the folders that a killed worker left: no process has them locked."""
     for top in (top for base in _bases() for top in base.glob(f"{_PREFIX}*")):
         with suppress(OSError):
             found = top.lstat()
@@ -94,7 +94,7 @@ def delete_stale() -> None:
 
 
 def _held(bases: list[Path], undone: ExitStack) -> Held:
-    """Make a folder and hold it. A worker that starts may delete it before: then make another."""
+    """Make a folder and lock it; make another if a worker that starts deletes it before that."""
     # The program's user must be able to reach it.
     reached = (
         base
@@ -142,7 +142,7 @@ def _locked(folder: Path) -> int | None:
 
 @cache
 def _system() -> dict[str, int]:
-    """Return what every program may do below the paths of this machine."""
+    """Return the rights that every program has, by path."""
     seen = visible()
     found = {f"/dev/{name}": allowed for name, allowed in DEVICES.items()}
     for folder in seen.folders:
@@ -151,9 +151,9 @@ def _system() -> dict[str, int]:
 
 
 def _without(folder: Path, hidden: tuple[Path, ...]) -> dict[str, int]:
-    """Allow a folder except for what is hidden in it: rules can't take away, so allow its parts.
+    """Allow a folder without its hidden parts: rules can't take rights away, so allow the others.
 
-    The names of what is hidden can be listed, since Python lists the folders it imports from.
+    Hidden names can still be listed, since Python lists the folders it imports from.
     """
     inside = [path for path in hidden if path.is_relative_to(folder)]
     if folder in inside:
@@ -168,7 +168,7 @@ def _without(folder: Path, hidden: tuple[Path, ...]) -> dict[str, int]:
 
 
 class Landlock:
-    """Runs programs under Landlock's rules: no network and no other process can be reached."""
+    """Runs programs under Landlock's rules, which cut them off from networks and processes."""
 
     name = "landlock"
 
@@ -181,7 +181,7 @@ class Landlock:
 
     @asynccontextmanager
     async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
-        """Make the folders of one run, and delete them with all that it leaves in them."""
+        """Make the folders of one run, and delete them, with all that is left in them, after it."""
         user = slot.uid if slot.uid is not None and limits.can_become(slot.uid) else None
         folder = make_folders(user)
         try:
@@ -208,7 +208,7 @@ class Landlock:
             disk=partial(used, folder.box, most_files=slot.limits.disk_mb * limits.FILES_PER_MIB),
             nested=False,
             modules=("init", "confinement"),
-            # The program can't stop it, and its children would outlive it if it were killed.
+            # The program can't stop the first process, whose children would outlive its kill.
             patience=PATIENCE_SECONDS,
             settings={
                 "tops": (str(folder.shown.top), str(folder.written.top)),

@@ -20,12 +20,12 @@ MIB = 2**20
 # Many empty files cost the kernel memory long before they fill the disk.
 FILES_PER_MIB = 256
 OPEN_FILES = 256
-# The words of a mark, as inside/init.py sets it, for why a program failed or never ran.
+# Why a program failed or never ran, in the words that inside/init.py marks it with.
 _CAUSES: dict[str, Status] = {"memory": "memory_limit", "full": "disk_limit"}
 
 
 def lower(asked: Limits, ceiling: Limits) -> Limits:
-    """Return the lower limits of both."""
+    """Return the lower of the two for each limit."""
     return Limits(
         **{name: min(getattr(asked, name), getattr(ceiling, name)) for name in Limits.model_fields}
     )
@@ -115,7 +115,7 @@ def classify(fired: Status | None, ending: Ending, cpu_seconds: float, limits: L
 # Below 65,536, since many containers map no more, and above what distributions assign.
 FIRST_UID = 62_000
 UIDS = 500
-# The kernel kills them all at once, so that none forks in between, and spares the caller.
+# The kernel kills them all at once, so that they can't fork in between, and spares the caller.
 _KILL_ALL = "import os, sys; os.setresuid(*[int(sys.argv[1])] * 3); os.kill(-1, 9)"
 _KILL_SECONDS = 10
 _CAP_CHOWN, _CAP_SETGID, _CAP_SETUID, CAP_SYS_ADMIN = 0, 6, 7, 21
@@ -123,7 +123,7 @@ _CAP_CHOWN, _CAP_SETGID, _CAP_SETUID, CAP_SYS_ADMIN = 0, 6, 7, 21
 
 @contextmanager
 def claimed_uid() -> Iterator[int | None]:
-    """Claim a user id that nobody on this machine has; None if this process is not root.
+    """Claim a user id that is unused on this machine; None if this process is not root.
 
     The claim is the name of an abstract socket, which all workers here see, and which the kernel
     frees with the process.
@@ -181,7 +181,7 @@ def tasks_of(user: int) -> int:
 
 
 def end_all_of(user: int) -> None:
-    """End all processes of a user whom this process may become. Raises SandboxError."""
+    """End all processes of a user that this process may become. Raises SandboxError."""
     if not any(_processes_of(user)):
         return
     command = [base_python(), "-I", "-S", "-c", _KILL_ALL, str(user)]

@@ -21,7 +21,7 @@ SYSTEM = (
     *("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives"),
 )
 PROJECT = Path(__file__).resolve().parents[2]
-# Those of the extra `code`: what is not installed can't be imported.
+# The packages of the extra `code`; a program can import those that are installed.
 ALWAYS = ("numpy", "pytest")
 WITH_ALWAYS = "pip install 'mull[code]'"
 
@@ -33,7 +33,7 @@ def base_python() -> str:
 
 @dataclass(frozen=True)
 class Visible:
-    """What may be read, as absolute paths.
+    """The absolute paths that a program may read.
 
     `folders` are files and folders, none inside another. `links` are symbolic links at the root
     with their targets. `hidden` are folders inside `folders` that may not be read.
@@ -47,7 +47,7 @@ class Visible:
 
 @cache
 def visible() -> Visible:
-    """Find what this machine has."""
+    """Find the paths that programs on this machine may read."""
     # Python's own library, and the libraries that it is linked to.
     base = Path(sys.base_prefix).resolve()
     paths = sysconfig.get_paths(vars={"base": str(base), "platbase": str(base)})
@@ -104,7 +104,7 @@ def _with_dependencies(names: Sequence[str]) -> list[Distribution]:
         for text in found[name].requires or ():
             with suppress(InvalidRequirement):
                 requirement = Requirement(text)
-                # Only what is required on this machine, without extras.
+                # Only the requirements on this machine, without extras.
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                     left.append(canonicalize_name(requirement.name))
     return list(found.values())

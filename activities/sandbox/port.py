@@ -1,4 +1,4 @@
-"""The port to whatever runs untrusted code, its errors, and a run of one from an activity.
+"""The port to a sandbox for untrusted code, its errors, and running a program from an activity.
 
 SandboxError          the sandbox itself failed: Temporal retries it
 └── PackageError      a package that the program asks for is not on this worker: no retry helps
@@ -33,7 +33,7 @@ Status = Literal[
     "disk_limit",
     "killed_by_signal",
 ]
-# A path in the work folder. No part of it is empty or begins with a dot, so none leads out.
+# A path in the work folder. Its parts aren't empty and don't begin with a dot, so it stays inside.
 Path = Annotated[
     str,
     StringConstraints(
@@ -78,7 +78,7 @@ class Program(Request):
 
 
 class Output(Record):
-    """What a program printed: `size` bytes in all, of which the beginning and the end are kept.
+    """The output of a program: `size` bytes in all, of which the beginning and the end are kept.
 
     Bytes that are not UTF-8 are written as backslash escapes. `tail` is empty if all of it fits.
     """
@@ -96,7 +96,7 @@ class Output(Record):
 
 
 class Result(Record):
-    """How a program ended, and what it printed and used.
+    """The end of a program, its output, and the resources that it used.
 
     `exit_code` and `signal` are those of its first process, or None. Seconds and bytes are those
     of all its processes together. `limits` are those that applied.
@@ -123,7 +123,7 @@ class PackageError(SandboxError):
 
 
 class Sandbox(Protocol):
-    """Runs untrusted code, `at_once` programs at the same time, and lets none of it out."""
+    """Runs untrusted code, `at_once` programs at the same time, and confines it."""
 
     name: str
     at_once: int
@@ -131,7 +131,7 @@ class Sandbox(Protocol):
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError, and nothing else.
 
-        On cancellation, its whole tree of processes is ended first.
+        On cancellation, first end its whole tree of processes.
         """
         ...
 

@@ -47,7 +47,7 @@ class ProcessSandbox:
                 try:
                     async with self._backend.prepare(slot) as launch:
                         return await self._run(program, limits, launch)
-                # A RuntimeError: no thread could be started.
+                # Python raises RuntimeError when it can't start a thread.
                 except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     raise SandboxError(f"{self.name}: {error}") from error
 
@@ -77,7 +77,7 @@ class ProcessSandbox:
             raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
 
     async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
-        """Name a limit that was passed after the last measurement."""
+        """Name a limit that the program passed after the last measurement."""
         if process.flooded.done():
             return "output_limit"
         assert process.first is not None  # noqa: S101 - it said hello before it started
@@ -92,7 +92,7 @@ class ProcessSandbox:
         limits: Limits,
         wall: float,
     ) -> Result:
-        # Without a report the first process was killed, which only the kernel or the program does.
+        # Without a report, the kernel or the program killed the first process.
         ending = process.ending or Ending(signal=SIGKILL, mark="running")
         if not fired and ending.mark in ("", "broken"):
             raise SandboxError(f"{self.name} could not confine the program: {ending.detail}")
@@ -138,13 +138,13 @@ async def _ended(process: SandboxProcess) -> None:
 
 
 async def _cleared(process: SandboxProcess, watch: Watch) -> None:
-    """Make sure that no process is left, and that none is looked at, whatever happened."""
+    """End all processes, and then the threads that look at them, whatever happened."""
     try:
         process.release()
         await asyncio.wait((process.exited,), timeout=process.patience)
         until = time.monotonic() + KILL_SECONDS
         while not process.exited.done() and time.monotonic() < until:
-            # Again, as the first process may only be about to begin.
+            # Repeat it, since the first process may not have begun yet.
             process.kill_first()
             await asyncio.wait((process.exited,), timeout=AGAIN_SECONDS)
         process.kill()

@@ -3,8 +3,8 @@
 It is an allowlist. Other calls fail with EPERM, and calls newer than the list with ENOSYS, so that
 libraries fall back to older ones; a foreign architecture ends the process.
 
-It is written in classic BPF. A guard refuses the call or falls through; what follows the last
-guard is the answer. So no jump leaves its block, and no labels have to be resolved.
+It is written in classic BPF. A guard refuses the call or falls through, and the instruction after
+the last guard is the answer. So jumps stay inside their block, and need no labels.
 """
 
 import errno
@@ -132,8 +132,8 @@ def build_filter(
     `sockets`: the program has its own network, so it may use AF_UNIX and AF_INET(6); otherwise
     only a connected AF_UNIX pair. `signals`: something else keeps signals inside; otherwise the
     program may signal only its first process, whose pid is written as `OWN_PID`. `own_user`: the
-    program's user owns nothing else. `machine` is as from `platform.machine`; ValueError for one
-    without a list of system calls.
+    program's user owns nothing else. `machine` is as from `platform.machine`. Raises ValueError for
+    a machine without a list of system calls.
     """
     machine = machine or platform.machine()
     known = groups(machine)

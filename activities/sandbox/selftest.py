@@ -1,7 +1,7 @@
-"""The self-test of the sandboxes: one that fails is not used, and no code runs without one.
+"""The self-test of the sandboxes: Mull uses the first that passes, and otherwise runs no code.
 
 SandboxError
-└── NoSandboxError     none passes, or the one that was asked for does not
+└── NoSandboxError     all fail, or the one that MULL_SANDBOX names does
 """
 
 import asyncio
@@ -33,10 +33,10 @@ BACKENDS: Mapping[str, Callable[[], Backend]] = {
 }
 CHOICE = "MULL_SANDBOX"
 REMEDY = (
-    "Code is never run without one. Allow user namespaces, for bubblewrap, or use Linux 5.13 or "
-    "later with Landlock among its LSMs; or serve only the other queues: --queues mull,llm"
+    "Allow user namespaces, for bubblewrap, or use Linux 5.13 or later with Landlock among its "
+    "LSMs; or serve only the other queues: --queues mull,llm"
 )
-# It ends with the worker, however that ends: then nobody can write to it any more.
+# It ends with the worker, however that ends, because its standard input then ends.
 _WAIT = "import sys; sys.stdin.read()"
 _USUAL = Limits(wall_seconds=20, cpu_seconds=10)
 
@@ -45,7 +45,7 @@ _USUAL = Limits(wall_seconds=20, cpu_seconds=10)
 class Probe:
     """A program, what `mull doctor` says if the sandbox holds, and how the program then ends.
 
-    The names of its targets are defined for it. `printed` is all that it may print, or None for
+    The program can use the names of its targets. `printed` is all that it may print, or None for
     anything.
     """
 
@@ -186,7 +186,7 @@ for number in range(64):
 
 
 class Targets:
-    """What no program may reach: two listeners, and a secret in a file and in a process.
+    """Targets that a program must not reach: two listeners, and a secret in a file and a process.
 
     `defined` is a line of Python that names them.
     """
@@ -195,7 +195,7 @@ class Targets:
         self._secret = secrets.token_hex(16)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mull-self-test-")))
         (folder / "secret").write_text(self._secret)
-        # Anybody may read it, so that only the sandbox hides it.
+        # Any user may read it, so that only the sandbox hides it.
         folder.chmod(0o755)
         self._process = subprocess.Popen(  # noqa: S603 - the worker's own Python
             [base_python(), "-I", "-S", "-c", _WAIT],
@@ -274,10 +274,10 @@ class NoSandboxError(SandboxError):
 
 
 async def choose(ceiling: Limits | None = None) -> tuple[Examined, ...]:
-    """Examine backends until one passes its self-test: the last of what is returned.
+    """Examine backends until one passes its self-test, which is the last of those returned.
 
     The environment's MULL_SANDBOX allows only one: bubblewrap or landlock. Raises NoSandboxError
-    if none passes, and ValueError for another name.
+    if all fail, and ValueError for another name.
     """
     examined: list[Examined] = []
     for name in names():

@@ -16,12 +16,12 @@ from activities.sandbox.port import Status
 from mull.multipath.request import Limits
 
 SECONDS = 0.04
-# The kernel refuses forks above the limit. If it does not, the watcher ends the run at so many
-# times the limit.
+# The kernel refuses forks above the limit. If it does not, the watcher ends the run at this
+# multiple of the limit.
 TASKS_SLACK = 2
 # A pipe or socket may hold some hundred KiB that were sent and not yet received.
 QUEUES = 512
-# What other runs may write meanwhile to their own folders in memory.
+# Other runs may write so much meanwhile to their own folders in memory.
 SLACK_BYTES = 256 * MIB
 _SHARED = "/dev/zero (deleted)\n"
 _LOOKS, _PAUSE_SECONDS = 4, 0.002
@@ -52,7 +52,7 @@ class Taken:
 
 
 def descendants(pid: int) -> tuple[int, ...]:
-    """Return the ids of all processes below one."""
+    """Return the ids of a process's children, and of all below these."""
     found: list[int] = []
     left = [pid]
     while left:
@@ -157,7 +157,7 @@ def shared_memory() -> int:
 def is_sharing(first: int, below: Iterable[int]) -> bool:
     """Tell whether a process below a first one has shared memory that the first does not have.
 
-    That stays even if nobody maps most of it any more, and then counts for no process.
+    Such memory stays when most of it is unmapped, and then counts for no process.
     """
     own = _shared_by(first)
     return any(_shared_by(pid) - own for pid in below)
@@ -196,7 +196,7 @@ def _queues(pid: int) -> Iterator[str]:
 def _is_hidden(pid: int) -> bool:
     """Tell whether a process can't be inspected, like another user's.
 
-    Look more than once: a process that ends is hidden for a moment before that can be seen.
+    Look more than once: an ending process is hidden for a moment before its end can be seen.
     """
     for _ in range(_LOOKS):
         place = seen(pid)
@@ -213,7 +213,7 @@ def _is_hidden(pid: int) -> bool:
 class Watch:
     """The highest measurements of one run's processes so far, by threads that look again and again.
 
-    One looks at memory and CPU, another at the disk: many files keep no other limit waiting.
+    One looks at memory and CPU, another at the disk, so that many files delay no other limit.
     """
 
     limits: Limits
@@ -232,7 +232,7 @@ class Watch:
             self.looks.append(loop.run_in_executor(self.threads, self._repeat, look, first))
 
     async def end(self) -> None:
-        """Wait until no thread looks any more: it would see what belongs to the next run."""
+        """Wait until its threads have stopped: they would see processes of the next run."""
         self.over.set()
         if self.looks:
             await asyncio.wait(self.looks)
@@ -264,7 +264,7 @@ class Watch:
         return "cpu_limit" if now.cpu_seconds >= self.limits.cpu_seconds else None
 
     def measure_disk(self, first: int) -> Status | None:
-        """Measure its files once; also after its end, if they are still there."""
+        """Measure the run's files once, even after its end if they are still there."""
         try:
             used = self.disk(first)
         except OSError:
@@ -308,7 +308,7 @@ def used(box: Path, first: int, most_files: int) -> Disk:
 
 
 def _entries(box: str) -> Iterator[os.stat_result | None]:
-    """Yield every entry, even if folders change meanwhile; None for what is too deep."""
+    """Yield every entry, even if folders change meanwhile; None for a folder that is too deep."""
     held: list[int] = []
     # Paths from the last folder that is held, each group below a None that ends it.
     left: list[str | None] = [box]
@@ -349,8 +349,8 @@ def _listed(folder: int | Path, *, follow: bool) -> Iterator[tuple[str, os.stat_
 def _unlisted(box: str, processes: Iterable[int]) -> tuple[dict[Inode, int], dict[Inode, int], int]:
     """Return the bytes of deleted files that processes hold, and how many are in sockets.
 
-    First of those that are open, then of those that are mapped from below a folder, by the largest
-    mapping.
+    The first sizes are of open files, the second of files mapped from below a folder, by the
+    largest mapping.
     """
     opened: dict[Inode, int] = {}
     mapped: dict[Inode, int] = {}

@@ -1,10 +1,10 @@
 """The activities of tools: list those of this worker, check the arguments of a call, and call one.
 
-An input may be anybody's: what a tool is, and which calls ask a person, a worker takes from its own
-registry and rules, and what a person allowed from the history of the run, which has to be Mull's.
+Inputs are not trusted. A worker reads its tools, and which calls ask a person, from its own
+registry and rules, and what a person allowed from the history of the run, which must be Mull's.
 
-A schema may be a stranger's: its pattern may take for ever, so it is read in a process that is
-ended, and it may refer to an address, which is not fetched.
+Schemas are not trusted either. A pattern may take for ever, so they are read in a process that is
+ended after a time-out; addresses in them are not fetched.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ MOST_TOOLS = 128
 LISTING_BYTES = 300_000
 MOST_ERRORS = 5
 ERROR_BYTES = 400
-# A permission is a few events before its call, but for others that people were asked meanwhile.
+# A permission is a few events before its call, unless people were asked about others meanwhile.
 READ_BACK, PAGE_EVENTS, MOST_RUNS = 10_000, 200, 10_000
 
 
 class Callers(Interceptor):
     """Refuses activities unless a workflow of one of these types, on Mull's own queue, calls them.
 
-    From `current` an activity learns what people allowed in the run that calls it.
+    Activities read from `current` what people allowed in the run that calls them.
     """
 
     current: ContextVar["Callers"] = ContextVar("callers")
@@ -64,7 +64,7 @@ class Callers(Interceptor):
         self._client, self._types, self._known = client, types, set[str]()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
-        """Return the part that sees one activity."""
+        """Return the interceptor of one activity."""
         called = _Called(next)
         called.callers = self
         return called
@@ -83,7 +83,7 @@ class Callers(Interceptor):
             raise ApplicationError(said, type="ForeignCaller", non_retryable=True)
 
     async def permission(self, call: int) -> Permission | None:
-        """Return the last word on a call in the run that calls this activity, if it is readable."""
+        """Return the last readable permission for a call, in the run that calls this activity."""
         info, client = activity.info(), self._client
         workflow_id, run_id = info.workflow_id or "", info.workflow_run_id or ""
         run = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
@@ -113,7 +113,7 @@ class _Called(ActivityInboundInterceptor):
     callers: Callers
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
-        """Let a workflow of Mull's call the activity."""
+        """Check the caller, then run the activity."""
         await self.callers.check()
         Callers.current.set(self.callers)
         return await super().execute_activity(call)
@@ -138,14 +138,14 @@ class ToolActivities:
     async def list_tools(self, task: ListTask) -> Listing:
         """List the tools that a turn may use: functions first, then those of each server.
 
-        What of a server can't be listed is a warning.
+        If a server's tools can't be listed, add a warning.
         """
         async with heartbeating():
             listed = await asyncio.gather(*map(self._tools_of, self._servers.values()))
         every = [function.tool for function in self._local(task.docs).values()]
         every += [tool for some, _ in listed for tool in some]
         warnings = [warning for _, some in listed for warning in some]
-        # Of tools with the same name the first counts, as it is the one that is called.
+        # Of tools with the same name keep the first, since that is the one that is called.
         tools = list({tool.name: tool for tool in reversed(every)}.values())[::-1]
         if task.names is not None:
             known = {name for tool in tools for name in (tool.name, tool.group)}
@@ -177,7 +177,7 @@ class ToolActivities:
 
     @activity.defn
     async def call_tool(self, task: CallTask) -> ToolOutcome:
-        """Check the arguments of a call and who allowed it, make it, and say what came of it."""
+        """Check the arguments of a call and its permission, make it, and return the outcome."""
         async with heartbeating():
             try:
                 async with asyncio.timeout(task.timeout_seconds):
@@ -198,7 +198,7 @@ class ToolActivities:
             return await call(task.arguments)
 
     async def _found(self, task: CallTask) -> tuple[Tool, Callable[..., Awaitable[str]]]:
-        """Find a tool of this worker, and what calls it. Raises ToolError."""
+        """Find a tool of this worker, and the function that calls it. Raises ToolError."""
         name = task.tool.name
         if function := self._local(task.docs).get(name):
             return function.tool, function
@@ -208,7 +208,7 @@ class ToolActivities:
         raise ToolError(f"this worker has no tool {name}", "unknown")
 
     async def _allowed(self, tool: Tool, task: CallTask) -> None:
-        """Hold a call to this worker's rules, and to what a person said. Raises ToolError."""
+        """Check a call against this worker's rules, and a person's permission. Raises ToolError."""
         held = approve(tool.name, task.arguments, self._rules, read_only=tool.read_only)
         if held.action == "deny":
             raise ToolError(held.why, "denied")
@@ -218,11 +218,11 @@ class ToolActivities:
         question = Question.of(run, task.call, tool.name, tool.parameters, task.arguments)
         given = await callers.permission(task.call) if callers else None
         if given is None or not given.allow:
-            why = "nobody has allowed it yet"
+            why = "it has not been allowed yet"
         elif given.run_id != run:
             why = f"it was allowed elsewhere ({given.run_id or 'an older client'}): {MAY_BE_DONE}"
         elif given.digest != question.digest:
-            why = "it is not as it was allowed: what the tool takes changed"
+            why = "the tool's parameters have changed since it was allowed"
         else:
             return
         raise ToolError(why, "asking", tool)
@@ -230,7 +230,7 @@ class ToolActivities:
 
 @activity.defn
 async def check_arguments(task: CallTask) -> str | None:
-    """Say what is wrong with the arguments of a call by its tool's schema; None if nothing is."""
+    """List how the arguments of a call break its tool's schema; None if they don't."""
     try:
         errors = await read_apart(find_errors, task.tool.parameters, task.arguments)
     except RuntimeError as error:
@@ -239,15 +239,15 @@ async def check_arguments(task: CallTask) -> str | None:
 
 
 def find_errors(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """List what is wrong with arguments, the first few; raises if the schema can't be used."""
-    # In the worker's own process these are not needed.
+    """List the first few errors of arguments by a schema; raises if the schema can't be used."""
+    # The worker's own process does not need these.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
     from referencing import Registry
 
     kind = validator_for(schema, default=Draft202012Validator)
     kind.check_schema(schema)
-    # A registry that has nothing, and retrieves nothing.
+    # An empty registry, so that references are not retrieved.
     errors = kind(schema, registry=Registry()).iter_errors(arguments)
     said = []
     for error, _ in zip(errors, range(MOST_ERRORS), strict=False):

@@ -17,7 +17,7 @@ from activities.tools.port import Library, ToolError
 from mull.multipath.request import Limits
 from mull.turn.budget import TOOL_SECONDS
 
-# What a number may have, so that no expression takes long.
+# The most that a number may have, so that expressions do not take long.
 MOST_BITS = 10_000
 KEPT_OUTPUT = 16_384
 START_SECONDS = 3.0
@@ -48,7 +48,7 @@ KNOWN: Mapping[str, Any] = {
     "abs": abs,
     "min": min,
     "max": max,
-    # To round a whole number to a billion digits would take as long as to write them.
+    # Rounding a whole number to a billion digits would take as long as writing them.
     "round": lambda number, digits=0: round(float(number), digits) if digits else round(number),
 }
 
@@ -81,11 +81,11 @@ def _value(node: ast.expr) -> Any:
         case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in KNOWN:
             found = KNOWN[name](*map(_value, given))
         case _:
-            raise ValueError("this is no arithmetic expression")
+            raise ValueError("this is not an arithmetic expression")
     if isinstance(found, int) and found.bit_length() > MOST_BITS:
         raise OverflowError("the number is too large")
     if not isinstance(found, int) and not math.isfinite(found):
-        raise OverflowError("the result is no finite number")
+        raise OverflowError("the result is not a finite number")
     return found
 
 
@@ -99,7 +99,7 @@ async def current_time(
 
 
 def python_tool(sandbox: Sandbox | None) -> Callable[..., Any]:
-    """Build `run_python`; without a sandbox it can be listed, but not called."""
+    """Build `run_python`; without a sandbox a worker can list it, but not call it."""
 
     @tool(read_only=True, keys=("python:{code}",), group="python")
     async def run_python(

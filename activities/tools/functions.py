@@ -27,7 +27,7 @@ _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-tools")
 class Function:
     """A tool and the function behind it, which an adapter calls by its annotations.
 
-    One that is not `async` runs in one of sixteen threads. A thread can't be ended: after a
+    A function that is not `async` runs in one of sixteen threads. A thread can't be ended: after a
     time-out its function goes on, and its result is dropped.
     """
 
@@ -35,7 +35,7 @@ class Function:
         self.tool, self._adapter, self._waits = tool, adapter, waits
 
     async def __call__(self, arguments: Mapping[str, Any]) -> str:
-        """Call the function; a result that is no text is written as JSON. Raises ToolError."""
+        """Call the function; write a result that is not text as JSON. Raises ToolError."""
         call, given = self._adapter.validate_python, ArgsKwargs((), dict(arguments))
         try:
             if self._waits:
@@ -63,14 +63,14 @@ def tool(
     """Make a function a tool: its name, its docstring and its annotations describe it.
 
     The flags are those of a `Tool`: it counts as writing unless it is `read_only`. Raises
-    ValueError where the function can't be called by the names of its arguments.
+    ValueError if the function's arguments can't all be given by name.
     """
 
     def mark(function: FunctionT) -> FunctionT:
         adapter = TypeAdapter[Any](cast("Any", function))
         schema = adapter.json_schema()
         if schema.get("type") != "object":
-            raise ValueError(f"{function.__name__}: a tool has named arguments alone")
+            raise ValueError(f"{function.__name__}: a tool may only have named arguments")
         made = Tool(
             name=function.__name__,
             description=inspect.getdoc(function) or "",
@@ -89,7 +89,7 @@ def tool(
 
 
 def functions_of(*marked: Callable[..., Any]) -> dict[str, Function]:
-    """Take functions that are tools, by name. Raises ValueError if two have the same."""
+    """Map names to functions that are tools. Raises ValueError if two have the same name."""
     found: dict[str, Function] = {}
     for function in marked:
         made: Function = getattr(function, MARK)
@@ -100,7 +100,7 @@ def functions_of(*marked: Callable[..., Any]) -> dict[str, Function]:
 
 
 def members_of(module: str, what: str) -> dict[str, Any]:
-    """Import a module, by its name or the path of its file. Raises ValueError, which says what."""
+    """Import a module, by its name or the path of its file. Raises ValueError, naming `what`."""
     try:
         is_file = module.endswith(".py")
         return runpy.run_path(module) if is_file else vars(importlib.import_module(module))
@@ -110,7 +110,7 @@ def members_of(module: str, what: str) -> dict[str, Any]:
 
 
 def tools_in(module: str) -> list[Callable[..., Any]]:
-    """List the tools in a module. Raises ValueError where it can't be imported or has none."""
+    """List the tools in a module. Raises ValueError if it can't be imported or has no tools."""
     found = members_of(module, "tools")
     marked = [one for one in found.values() if isinstance(getattr(one, MARK, None), Function)]
     if not marked:

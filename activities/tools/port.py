@@ -1,4 +1,4 @@
-"""The port to tools: what a worker has of them, one call, and what came of it."""
+"""The port to tools: the list of a worker's tools, one call, and its outcome."""
 
 from typing import Any, Protocol, Self
 
@@ -14,19 +14,19 @@ RUN_PYTHON = "run_python"
 
 
 def queue_of(tool: Tool) -> str:
-    """Name the queue of a tool's calls: untrusted code runs where no tool's secrets are."""
+    """Name the queue of a tool's calls: untrusted code runs on a queue without tools' secrets."""
     return sandboxes.TASK_QUEUE if tool.name == RUN_PYTHON else TASK_QUEUE
 
 
 class ListTask(Record):
-    """Which tools a turn wants, by name or group, all for None, and its folder of documents."""
+    """The tools that a turn wants, by name or group (None: all), and its folder of documents."""
 
     names: tuple[str, ...] | None = None
     docs: str | None = None
 
 
 class Listing(Record):
-    """The tools of a worker, its rules for calls of them, and what could not be listed."""
+    """The tools of a worker, its rules for calls of them, and warnings of what is missing."""
 
     tools: tuple[Tool, ...]
     rules: tuple[ToolRule, ...] = ()
@@ -36,7 +36,7 @@ class Listing(Record):
 class CallTask(Record):
     """A call by number, of a tool as it was listed; `docs` is the turn's folder of documents.
 
-    By the turn's rules a person was `asked`, whatever the worker's own say.
+    `asked`: the turn's rules asked a person, whatever the worker's own rules say.
     """
 
     tool: Tool
@@ -48,7 +48,7 @@ class CallTask(Record):
 
 
 class ToolOutcome(Record):
-    """What came of a call; one that a person has to allow first is `asking`, with its `tool`."""
+    """The outcome of a call; `asking`, with its `tool`, if a person has to allow it first."""
 
     status: CallStatus
     content: str
@@ -56,12 +56,12 @@ class ToolOutcome(Record):
 
     @classmethod
     def of(cls, status: CallStatus, content: str, tool: Tool | None = None) -> Self:
-        """Cut what a tool returned, or said was wrong, in the middle where it is too long."""
+        """Cut a tool's result or error in the middle if it is too long."""
         return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES), tool=tool)
 
 
 class ToolError(Exception):
-    """What is wrong with a call, in words for the model; no retry would help."""
+    """An error of a call, in words for the model; a retry would not help."""
 
     def __init__(self, said: str, status: CallStatus = "error", tool: Tool | None = None) -> None:
         super().__init__(said)
@@ -86,7 +86,7 @@ class ToolServer(Protocol):
         ...
 
     async def find(self, name: str) -> Tool | None:
-        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
+        """Return a tool, listed anew unless it only reads. Raises ToolError."""
         ...
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:

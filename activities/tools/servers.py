@@ -1,7 +1,7 @@
 """MCP servers: their file, and one client for each, which starts its server when it is needed.
 
-A server is a stranger. What it claims of its tools counts for nothing, schemas that are too large
-are left out, and of the worker's variables it has those that the file names.
+A server is not trusted. Mull ignores what it claims about its tools, leaves out schemas that are
+too large, and passes on only the worker's variables that the file names.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from mull.turn.tools import Tool
 MOST_LISTED = 1_000
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
-# Of one reply over HTTP: of its bytes a worker holds a few copies, and any call's time is shorter.
+# For one reply over HTTP. A worker holds a few copies of it; each call's own time-out is shorter.
 RECEIVED_BYTES, REPLY_SECONDS = 16_000_000, TOOL_SECONDS + 1
 CONNECT_SECONDS = 10.0
 LIST_SECONDS = 15.0
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
 PING_SECONDS = 2.0
-# What the client says where the server does not know the session of a call, and so did not take
-# it, and where no answer can come any more. Servers have other uses for its code.
+# The client's messages if the server does not know the session of a call, and so did not take it,
+# and if its answer can't come any more. Servers use the error's code for other things too.
 GONE = "Session terminated"
 ENDED = ("Connection closed", "SSE stream")
-# What is said of a reply that can't be used: who sent it may have done what was asked.
-NO_MCP = "its answer is not of the protocol"
+# The messages for a reply that can't be used: the server may still have done what was asked.
+NO_MCP = "its answer does not follow the protocol"
 UNREAD = (NO_MCP, "Failed to parse", "Server returned", "Unexpected content", "server answered")
 
 # Two underscores end the name of the server in the name of a tool.
@@ -55,13 +55,13 @@ ServerName = Annotated[
 ]
 T = TypeVar("T")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-# What a server writes that is not of the protocol is its own concern.
+# Do not log what a server writes beside the protocol.
 for logger in ("mcp", "client"):
     logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
 class Trust(Frozen):
-    """What the worker's file says of a server's tools, by patterns of their names (`read_*`).
+    """The flags that the worker's file gives a server's tools, by patterns of names (`read_*`).
 
     `keys` name what a call touches, as those of a `Tool`. `timeout_seconds` is for one call.
     """
@@ -86,9 +86,9 @@ class Trust(Frozen):
 
 
 class ServerSettings(Record):
-    """A server in the usual shape, and what of it is trusted, under `mull`.
+    """A server in the usual shape, and what Mull trusts of it, under `mull`.
 
-    What other clients have beside these is ignored.
+    Fields of other clients are ignored.
     """
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
@@ -117,7 +117,7 @@ class ServersFile(Record):
 
 
 def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer]":
-    """Read the file of servers, where `${NAME}` is a variable. Raises ValueError."""
+    """Read the file of servers, and replace each `${NAME}` by a variable. Raises ValueError."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in environment:
@@ -129,12 +129,12 @@ def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """A client whose every reply is bounded: its bytes, once they are unpacked, and its time."""
+    """A client that bounds each reply: its bytes, once unpacked, and its time."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request, whose reply is read as a stream; where none comes in time it is a 504."""
+        """Send a request, and stream its reply; if none comes in time, return a 504."""
         if request.method == "GET":
-            # A stream of what a server says unasked, or one that goes on with a reply, for ever.
+            # It would stream messages that were not asked for, or the rest of a reply, for ever.
             return httpx2.Response(405, request=request)
         request.headers["Accept-Encoding"] = ", ".join(CODINGS)
         until = asyncio.get_running_loop().time() + REPLY_SECONDS
@@ -148,7 +148,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 class BoundedStream(httpx2.AsyncByteStream):
-    """The body of a reply, unpacked. Raises StreamError where it is too much, or takes too long."""
+    """The body of a reply, unpacked. Raises StreamError if it is too large or takes too long."""
 
     def __init__(self, reply: httpx2.Response, until: float) -> None:
         assert isinstance(reply.stream, httpx2.AsyncByteStream)  # noqa: S101 - of an async client
@@ -156,12 +156,12 @@ class BoundedStream(httpx2.AsyncByteStream):
         self._pieces = pieces(self._stream, reply.headers.copy(), RECEIVED_BYTES, until)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield what comes, until it ends or is too much."""
+        """Yield the body's pieces, until it ends or is too large."""
         room, objects, most = RECEIVED_BYTES, MOST_MARKS, f"{RECEIVED_BYTES:,} bytes"
         with suppress(TimeoutError, ValueError, zlib.error):
             async for piece in self._pieces:
                 room, objects = room - len(piece), objects - piece.count(b"{")
-                # Each is looked at by itself, while nothing else goes on.
+                # Parsing looks at each object, and blocks the event loop.
                 if objects < 0:
                     raise httpx2.StreamError(f"it has more than {MOST_MARKS:,} objects")
                 yield piece
@@ -170,12 +170,12 @@ class BoundedStream(httpx2.AsyncByteStream):
         raise httpx2.StreamError(f"it is larger than {most}, takes too long or can't be unpacked")
 
     async def aclose(self) -> None:
-        """Close what it comes from."""
+        """Close the stream behind it."""
         await self._stream.aclose()
 
 
 class McpServer:
-    """One MCP server: started when it is first needed, and anew when it has died."""
+    """One MCP server: started when it is first needed, and started again if it died."""
 
     def __init__(self, name: str, settings: ServerSettings) -> None:
         self.name = name
@@ -211,18 +211,18 @@ class McpServer:
         return [tool for tool, _ in self._tools.values()], [warning] if unused else []
 
     async def find(self, name: str) -> Tool | None:
-        """Return a tool, one that may write as the server describes it now. Raises ToolError."""
+        """Return a tool, listed anew unless it only reads. Raises ToolError."""
         if name not in self._tools or not self._tools[name][0].read_only:
             await self.tools()
         return self._tools[name][0] if name in self._tools else None
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
-        """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
+        """Call a tool; if the server dies, repeat a call that only reads. Raises ToolError."""
         known, name = self._tools.get(tool.name, (None, ""))
         if known is None:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
         if known.parameters != tool.parameters:
-            raise ToolError("what it takes has just changed, and nothing was done: call it again")
+            raise ToolError("its parameters have just changed, so it was not called: call it again")
         params = types.CallToolRequestParams(name=name, arguments=arguments)
         request = types.CallToolRequest(params=params)
         # Not `call_tool`, which checks the result by the server's schema in this process.
@@ -234,13 +234,13 @@ class McpServer:
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content).decode()
         if result.is_error:
-            raise ToolError(text or "the tool failed without a word")
+            raise ToolError(text or "the tool failed and gave no reason")
         return text
 
     async def _ask(self, ask: Callable[[ClientSession], Awaitable[T]], *, again: bool) -> T:
-        """Ask the server, which is started if it has ended. Raises ToolError.
+        """Ask the server, and start it first if it has ended. Raises ToolError.
 
-        What it did not take is asked again, and `again` also what it may have taken when it ended.
+        Ask again if the server did not take it, and with `again` also if it may have.
         """
         for last in (False, True):
             connection = await self._connected()
@@ -271,7 +271,7 @@ class McpServer:
         return self._connections[-1]
 
     async def close(self) -> None:
-        """Stop the server, and wait for its end some seconds at most."""
+        """Stop the server, and wait at most a few seconds for its end."""
         for connection in self._connections:
             connection.stop()
         if self._connections:
@@ -279,7 +279,7 @@ class McpServer:
 
 
 class Connection:
-    """One start of a server, in a task of its own, since what a task opens it alone may close."""
+    """One start of a server, in a task of its own: only the task that opens it may close it."""
 
     def __init__(self, name: str, settings: ServerSettings) -> None:
         self._name, self._settings = name, settings
@@ -299,7 +299,7 @@ class Connection:
         return closed or self._stop.is_set() or self.task.done()
 
     def doubt(self) -> None:
-        """Let the server end unless it still answers: a call of it took too long."""
+        """Stop the server unless it still answers, after a call that took too long."""
         if self._session.done():
             self.doubts = asyncio.create_task(self._ping())
 
@@ -313,7 +313,7 @@ class Connection:
             self.stop()
 
     def stop(self) -> None:
-        """Let the server end."""
+        """Tell the server's task to end it."""
         self._stop.set()
         if not self._session.done():
             self.task.cancel()
@@ -332,7 +332,7 @@ class Connection:
             said = _words(error)
         if not self._session.done():
             self._session.set_exception(ToolError(f"{self._name} can't be started: {said}"))
-            # Asked for, so that asyncio does not log it where nobody waits any more.
+            # Retrieve it, so that asyncio does not log it if no call waits for it any more.
             self._session.exception()
 
     @asynccontextmanager
@@ -364,7 +364,7 @@ async def _listed(session: ClientSession) -> list[types.Tool]:
 
 
 def _usable(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a schema as history keeps it; None if it is too large or no schema of an object."""
+    """Return a schema as history keeps it; None if it is too large or not of an object."""
     with suppress(ValueError, RecursionError):
         written = to_json(schema)
         if len(written) <= SCHEMA_BYTES and schema.get("type", "object") == "object":
@@ -384,7 +384,7 @@ def _text(part: types.ContentBlock) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """Say what went wrong, of a group the first; never with an address, which may hold a key."""
+    """Describe an error, or the first of a group, without an address, which may hold a key."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):

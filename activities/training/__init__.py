@@ -1,1 +1,1 @@
-"""What trains reflectors and reward models, serves them and scores with them."""
+"""Training reflectors and reward models, serving them, and scoring with them."""

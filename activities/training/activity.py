@@ -45,20 +45,20 @@ from mull.agents.training_result import StageResult, StageStep
 from mull.connection import heartbeating
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
-# What a process that has models is given of the worker's environment: no provider's key, but
-# Hugging Face's token, where there is one.
+# The worker's variables that a process with models gets: no provider's key, but Hugging Face's
+# token, if there is one.
 KEPT = {
     "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }  # fmt: skip
 KEPT_PREFIXES = ("HF_", "CUDA_")
 LONGEST_LINE = 16 << 20
-# How often a stage tells its run how far it came: each time is three events of history.
+# How often a stage reports its progress to its run: each report is three events of history.
 SHOWN_STEPS = 50
 
 
 class TrainingActivities:
-    """What trains in `root`, one stage at a time in a process of its own."""
+    """Activities that train in `root`, one stage at a time, in a process of its own."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class TrainingActivities:
         program: Sequence[str] = PROGRAM,
         aside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Train below a folder, with what else holds models put `aside`.
+        """Train below a folder; `aside` unloads other models meanwhile.
 
-        Without a client no run is told how far its stage came.
+        Without a client, stages do not report their progress to their runs.
         """
         self._root = root.resolve()
         self._client = client
@@ -78,7 +78,7 @@ class TrainingActivities:
 
     @activity.defn
     async def find_base_model(self, task: BaseModelTask) -> None:
-        """Find what a run will train. Raises ApplicationError where there is no such model."""
+        """Find the model that a run will train. Raises ApplicationError if there is none."""
         with refusing():
             resolve(self._root, task.model)
 
@@ -99,7 +99,7 @@ class TrainingActivities:
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
-        """Make what was kept one file, in one order, and count it. Raises ApplicationError."""
+        """Write the kept pairs to one file, in order, and count them. Raises ApplicationError."""
         folder = run_folder(self._root, task.run)
         with refusing():
             pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
@@ -111,7 +111,7 @@ class TrainingActivities:
 
     @activity.defn
     async def shuffle_labels(self, task: ControlTask) -> None:
-        """Copy a replay buffer for another run, with all gains that it learns from shuffled."""
+        """Copy a replay buffer for another run, and shuffle the gains that it learns from."""
         with refusing():
             pairs = await asyncio.to_thread(read_buffer, run_folder(self._root, task.run))
         gains = [gain for pair in pairs if not pair.held_out for gain in pair.gains]
@@ -124,7 +124,7 @@ class TrainingActivities:
 
     @activity.defn
     async def keep_result(self, task: ResultTask) -> None:
-        """Keep what came of a run beside what it made, and in its tuned reflector, if any."""
+        """Keep the result of a run in its folder, and in its tuned reflector, if any."""
         folder, written = run_folder(self._root, task.run), task.result.model_dump_json(indent=1)
         for place in (folder, *folder.glob("reflector")):
             await asyncio.to_thread(write_whole, place / RESULT, written.encode())
@@ -147,7 +147,7 @@ class TrainingActivities:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 env=variables(os.environ, self._root),
-                # Ctrl-C is the worker's.
+                # Ctrl-C is for the worker.
                 start_new_session=True,
                 limit=LONGEST_LINE,
             )
@@ -161,11 +161,11 @@ class TrainingActivities:
     async def _follow(
         self, process: asyncio.subprocess.Process, task: StageTask, beat: Callable[..., None]
     ) -> StageResult:
-        """Read what a training process says, and tell of its steps. Raises ApplicationError."""
+        """Follow a training process, and report its steps. Raises ApplicationError."""
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a training process has no pipes")
         with suppress(ConnectionError):
-            # Its end is the process's, so that it stays open.
+            # Keep it open, since the process ends with it.
             process.stdin.write(f"{task.model_dump_json()}\n".encode())
             await process.stdin.drain()
         told = 0
@@ -198,19 +198,19 @@ class ScoringActivities:
     """The activity that scores reflections with a reward model."""
 
     def __init__(self, score: Callable[[ScoreTask], Awaitable[Scores]]) -> None:
-        """Score by this function, which raises ApplicationError."""
+        """Score with this function, which raises ApplicationError."""
         self._score = score
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
-        """Score reflections. What can't be used as a reward model is an error for good."""
+        """Score reflections. An unusable reward model is a non-retryable error."""
         async with heartbeating():
             return await self._score(task)
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Fail for good, and in one line, where something can't be used for training."""
+    """Turn a TrainingError into a non-retryable ApplicationError of one line."""
     try:
         yield
     except TrainingError as error:
@@ -218,11 +218,11 @@ def refusing() -> Iterator[None]:
 
 
 def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Choose the variables of a process that has models: no key of a provider is among them."""
+    """Choose the variables of a process with models, without providers' keys."""
     kept = {
         name: value
         for name, value in environment.items()
-        # Those of proxies are read in small letters, too.
+        # Proxy variables may also be in lower case.
         if name.upper() in KEPT or name.startswith(KEPT_PREFIXES)
     }
     return kept | {
@@ -233,7 +233,7 @@ def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         # PPO is one of its experiments, and its version is pinned.
         "TRL_EXPERIMENTAL_SILENCE": "1",
-        # Libraries print progress and warnings while they load: the user needs none of it.
+        # Users do not need the progress and warnings that libraries print while they load.
         "TQDM_DISABLE": "1",
         "HF_HUB_VERBOSITY": "error",
         "PYTHONWARNINGS": "ignore",

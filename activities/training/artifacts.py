@@ -1,6 +1,6 @@
 """The files of training runs in MULL_ARTIFACTS: their folders, replay buffers and checkpoints.
 
-A file is written whole or not at all, as another worker may read it at any time.
+Files are written whole or not at all, since another worker may read them at any time.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from activities.training.port import BUFFER
 from mull.agents.rating import RatedPair
 from mull.request import explain
 
-# Less than file systems allow, as other names are made of it.
+# Less than file systems allow, since other names are derived from it.
 LONGEST_NAME = 200
 GGUF, TOY, ADAPTER = ".gguf", "toy", "adapter_config.json"
 KEPT, MANIFEST, DONE, RESULT = "buffer", "manifest.json", "done.json", "result.json"
@@ -30,7 +30,7 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 class TrainingError(ValueError):
-    """What was asked can't be trained, now or later; says why in one line."""
+    """The training is not possible, now or later; the message says why in one line."""
 
 
 def resolve(root: Path, name: str) -> str:
@@ -69,7 +69,7 @@ def run_folder(root: Path, run: str) -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole, or not at all, whatever happens."""
+    """Write a file whole or not at all, whatever happens."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -82,7 +82,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file or a folder."""
+    """Wait until a file or a folder is on the disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -134,7 +134,7 @@ def read_buffer(folder: Path) -> list[RatedPair]:
 
 
 def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
-    """Find the newest checkpoint that is as it was written, and remove those that are not."""
+    """Find the newest undamaged checkpoint, and remove the damaged ones that are newer."""
     for path in sorted(work.glob("checkpoint-*"), key=step_of, reverse=True):
         with suppress(OSError, ValueError, RecursionError):
             if json.loads((path / MANIFEST).read_bytes()) == _contents(path):
@@ -145,7 +145,7 @@ def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
 
 
 def write_manifest(checkpoint: Path) -> None:
-    """List a checkpoint's files with hashes, which find damage and no change on purpose."""
+    """List a checkpoint's files with hashes, which reveal damage, but not a deliberate change."""
     write_whole(checkpoint / MANIFEST, json.dumps(_contents(checkpoint)).encode())
 
 

@@ -1,4 +1,4 @@
-"""A stage as a job for a trainer, and what all trainers share: rows that fit, settings, and log."""
+"""A stage as a job for a trainer, and the rows, settings and log that all trainers share."""
 
 import math
 from collections import Counter
@@ -19,9 +19,9 @@ from mull.text import tally_words
 
 
 class Recipe(NamedTuple):
-    """How a method trains where the request names nothing else.
+    """The default settings of a method.
 
-    `learning_rate` is of the adapter; `beta` holds the reflector to its base: PPO's and RLOO's
+    `learning_rate` is for the adapter; `beta` keeps the reflector near its base: PPO's and RLOO's
     weight of the KL divergence, KTO's and DPO's beta.
     """
 
@@ -61,12 +61,12 @@ RECIPES: dict[float, dict[str, Recipe]] = {
         "dpo": Recipe(1, 5e-6, 32, 16, 16, 0.1),
     },
 }
-# Fewer rows than this are said to be few.
+# Fewer rows than this give a warning.
 FEW = 20
 ROWS = "rows-at-once"
-# What a trainer logs of its loss and gradient; PPO's logs no gradient.
+# A trainer's log entries for its loss and gradient; PPO's does not log a gradient.
 BROKEN_BY = "loss", "grad_norm", "loss/policy_avg", "loss/value_avg"
-# What else helps the methods that learn from texts that they sample.
+# Another remedy for methods that learn from texts that they sample.
 OR_ELSE = dict.fromkeys(("ppo", "rloo"), ", or with a --reflector-temperature nearer to 1")
 
 Row = TypeVar("Row")
@@ -76,8 +76,8 @@ Row = TypeVar("Row")
 class Job:
     """A stage to run: models as folders or names, and the folder for its checkpoints.
 
-    Nothing learns from the pairs `held_out`. `base` is how the adapter names its model, as seen
-    from where it will lie. `resume` is the checkpoint to go on from, and `tell` hears of each step.
+    The pairs `held_out` are not learned from. `base` is the adapter's name for its model, seen from
+    its final folder. `resume` is the checkpoint to go on from, and `tell` is called for each step.
     """
 
     task: StageTask
@@ -93,13 +93,13 @@ class Job:
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Tell of each optimisation step with what was logged; give each checkpoint a manifest."""
+    """Report each optimisation step with its log values; give each checkpoint a manifest."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     def on_log(self, _args: Any, state: Any, _control: Any, logs: dict[str, Any], **_: Any) -> None:
-        """Tell of a step; the trainer's summary at the end is none. Raises TrainingError."""
+        """Report a step, but not the trainer's summary at the end. Raises TrainingError."""
         if not all(math.isfinite(logs[name]) for name in BROKEN_BY if name in logs):
             said = f"Step {state.global_step} has a loss or gradient of NaN or inf"
             more = OR_ELSE.get(self._job.task.learner, "")
@@ -109,14 +109,14 @@ class Steps(TrainerCallback):  # type: ignore[misc]
             self._job.tell(step | {"values": _numbers(logs)})
 
     def on_save(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
-        """List the files of a checkpoint that was written."""
+        """Write the manifest of a new checkpoint."""
         write_manifest(Path(args.output_dir, f"checkpoint-{state.global_step}"))
 
 
 def fitting(
     job: Job, model: PreTrainedModel, rows: list[Row], lengths: list[int], least: int = 1
 ) -> tuple[list[Row], int]:
-    """Leave out rows that are too long, and say so; tell the tokens of the longest one left."""
+    """Leave out rows that are too long, with a warning; return a kept row's most tokens too."""
     most = min(job.task.max_length or longest(model), longest(model))
     kept = [row for row, tokens in zip(rows, lengths, strict=True) if tokens <= most]
     if len(kept) < least:
@@ -136,7 +136,7 @@ def fitting(
 
 
 def recipe(job: Job, model: PreTrainedModel) -> Recipe:
-    """Choose how to train: as the task says, and else as suits the size of the model."""
+    """Choose the settings: the task's own, and otherwise those for the size of the model."""
     size = model.num_parameters()
     found = next(recipes for most, recipes in RECIPES.items() if size <= most)[job.task.learner]
     return found._replace(**job.task.model_dump(include=set(Recipe._fields), exclude_none=True))
@@ -145,9 +145,9 @@ def recipe(job: Job, model: PreTrainedModel) -> Recipe:
 def settings(
     job: Job, model: PreTrainedModel, tokens: int, rows: int, least: int = 1
 ) -> dict[str, Any]:
-    """Give the settings that all trainers share; a batch has at most all rows.
+    """Return the settings that all trainers share; a batch has at most all rows.
 
-    A row has so many tokens in all its texts.
+    `tokens` counts those of all texts of a row.
     """
     chosen = recipe(job, model)
     batch = max(least, min(chosen.batch_size, rows))
@@ -166,8 +166,8 @@ def settings(
         "logging_steps": 1,
         "disable_tqdm": True,
         "report_to": [],
-        # A tenth of the steps; the one before is kept, as the last may be cut short. Who goes on
-        # from there comes to the same weights, to the bit (measured).
+        # After each tenth of the steps. The one before is kept too: the last may be incomplete.
+        # A training resumed from there gets the same weights, to the bit (measured).
         "save_strategy": "steps",
         "save_steps": 0.1,
         "save_total_limit": 2,
@@ -175,9 +175,9 @@ def settings(
 
 
 def _rows_at_once(job: Job, model: PreTrainedModel, tokens: int, batch: int, least: int = 1) -> int:
-    """Tell how many rows are computed at once, of a batch that stays as it is.
+    """Return how many rows to compute at once; the batch itself stays the same.
 
-    A stage that goes on from a checkpoint computes as many as before.
+    A stage that resumes from a checkpoint computes as many as before.
     """
     kept = job.work / ROWS
     if not kept.exists():
@@ -188,7 +188,7 @@ def _rows_at_once(job: Job, model: PreTrainedModel, tokens: int, batch: int, lea
 
 
 def lora(kind_of_task: str, chosen: Recipe) -> LoraConfig:
-    """Describe the adapter that is trained."""
+    """Return the settings of the adapter to train."""
     return LoraConfig(
         task_type=kind_of_task,
         r=chosen.lora_rank,
@@ -199,7 +199,7 @@ def lora(kind_of_task: str, chosen: Recipe) -> LoraConfig:
 
 
 def log_points(history: Sequence[dict[str, Any]]) -> tuple[LogPoint, ...]:
-    """Thin a trainer's log evenly, and leave out what never changed."""
+    """Thin a trainer's log evenly, and leave out values that never changed."""
     entries = [entry for entry in history if "train_runtime" not in entry]
     count = min(len(entries), MOST_POINTS)
     places = [round(place * (len(entries) - 1) / max(1, count - 1)) for place in range(count)]

@@ -1,13 +1,13 @@
-"""What a workflow asks of the workers that train: stages, the replay buffer's files, and scores.
+"""The port to the workers that train: stages, the replay buffer's files, and scores.
 
-Everything that is made lies in the folder that MULL_ARTIFACTS names, which all training workers
-share. Each training run has a folder there, of the name of its workflow's id:
+All artifacts lie in the folder that MULL_ARTIFACTS names, which all training workers share. Each
+training run has a folder there, named by its workflow's id:
 
     replay-buffer.jsonl   the rated pairs, a line for each
-    buffer/               the same by executions of the run, a file for each task and rollout
+    buffer/               the same pairs by execution of the run, a file for each task and rollout
     reward_model/         the reward model, and its checkpoints until it is done
-    reflector/            the tuned reflector, as an adapter of its base, as the reward model is
-    result.json           what was gained, with what settings, on what base and data
+    reflector/            the tuned reflector, like the reward model an adapter of its base
+    result.json           the gain, with the settings, the base and the data
 """
 
 from pydantic import Field, FiniteFloat
@@ -20,7 +20,7 @@ from mull.request import Frozen, Record
 TASK_QUEUE = "mull-train"
 VARIABLE = "MULL_ARTIFACTS"
 BUFFER = "replay-buffer.jsonl"
-# The signal by which a stage tells its run how far it came.
+# The signal by which a stage reports its progress to its run.
 STAGE_PROGRESS = "stage_progress"
 
 
@@ -33,7 +33,7 @@ class BaseModelTask(Frozen):
 class StageTask(Tuning):
     """A stage of a training run: `model` is the folder or name of a model to begin with.
 
-    PPO and RLOO sample at the `temperature` that reflections are sampled with afterwards.
+    PPO and RLOO sample at `temperature`, at which reflections are sampled afterwards.
     """
 
     run: str
@@ -44,14 +44,14 @@ class StageTask(Tuning):
 
     @property
     def learner(self) -> str:
-        """What learns: the reward model, or the reflector by a method."""
+        """The learner: the reward model, or the method of the reflector."""
         return "reward_model" if self.stage == "reward_model" else self.method
 
 
 class PairTask(Frozen):
     """Two rated reflections of a failed episode, to keep in the replay buffer of a training run.
 
-    `execution` is that run's own: an id may be used again, and then learns nothing of what was.
+    `execution` is that run's own: a later run of the same id does not learn from these pairs.
     """
 
     run: str
@@ -60,7 +60,7 @@ class PairTask(Frozen):
 
 
 class BufferTask(Frozen):
-    """The replay buffer of a training run, to put together from what was kept."""
+    """The replay buffer of a training run, to assemble from the kept pairs."""
 
     run: str
     execution: str
@@ -84,7 +84,7 @@ class ControlTask(Frozen):
 
 
 class ResultTask(Frozen):
-    """What came of a training run, to keep beside what it made."""
+    """The result of a training run, to keep beside its artifacts."""
 
     run: str
     result: RetroformerTrainingResult
@@ -99,6 +99,6 @@ class ScoreTask(Frozen):
 
 
 class Scores(Record):
-    """The score of each reflection, the higher the better; None where it is no number."""
+    """The score of each reflection, the higher the better; None if it is not a number."""
 
     scores: tuple[FiniteFloat | None, ...]

@@ -1,4 +1,4 @@
-"""What serves tuned reflectors and scores reflections: a process of its own, kept by the worker."""
+"""The server of tuned reflectors and scores, a process of its own that the worker keeps running."""
 
 import asyncio
 import contextlib
@@ -27,8 +27,8 @@ logger = logging.getLogger("mull.worker")
 class Served:
     """Models under a folder, and those named `bases`, served on a host and a port (0: any).
 
-    The socket is this process's own, so that requests wait while the other one starts, or starts
-    again. That one has no key of a provider, and ends when this process does, however that ends.
+    This process owns the socket, so that requests wait while the server starts, or starts again.
+    The server does not get providers' keys, and ends when this process does, however that ends.
     """
 
     _process: Process | None = None
@@ -57,7 +57,7 @@ class Served:
 
     @contextlib.asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Hold no model on a GPU while the block runs; what is asked meanwhile waits."""
+        """Keep models off the GPU while the block runs; requests wait meanwhile."""
         if not any(GPUS.parent.glob(GPUS.name)):
             yield
             return
@@ -71,7 +71,7 @@ class Served:
             self._may_run.set()
 
     async def score(self, task: ScoreTask) -> Scores:
-        """Score reflections. Raises ApplicationError, for good where the model can't be used."""
+        """Score reflections. Raises ApplicationError, non-retryable if the model can't be used."""
         body, headers = task.model_dump_json(), {"Content-Type": "application/json"}
         patient = aiohttp.ClientTimeout(total=None)
         try:
@@ -83,7 +83,7 @@ class Served:
                     return Scores.model_validate_json(await reply.read())
                 told = (await reply.json())["error"]
         except aiohttp.ClientError as error:
-            said = f"What serves models ended or can't be reached: {type(error).__name__}"
+            said = f"The model server ended or can't be reached: {type(error).__name__}"
             raise ApplicationError(said, type="serving_lost") from None
         permanent = reply.status < 500
         raise ApplicationError(told["message"], type=told["code"], non_retryable=permanent)
@@ -93,23 +93,23 @@ class Served:
             try:
                 code = await self._run()
             except OSError as error:
-                logger.warning("what serves models could not begin: %s", error.strerror)
+                logger.warning("the model server could not start: %s", error.strerror)
             else:
                 if not self._may_run.is_set():
                     continue
-                logger.warning("what serves models ended with exit code %d, and begins again", code)
+                logger.warning("the model server ended with exit code %d, and is restarted", code)
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _run(self) -> int:
         listening = self._socket.fileno()
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", PROGRAM, str(listening), *self._bases),
-            # Its end is the process's; what is printed goes to the worker's log.
+            # The server ends with its input, and prints to the worker's log.
             stdin=PIPE,
             stdout=2,
             env=variables(os.environ, self._root),
             pass_fds=[listening],
-            # Ctrl-C is the worker's.
+            # Ctrl-C is for the worker.
             start_new_session=True,
         )
         if not self._may_run.is_set():

@@ -1,9 +1,9 @@
 """The program of a process that serves tuned reflectors by OpenAI's interface, and scores.
 
 A model is named by its folder in MULL_ARTIFACTS, a run's tuned reflector also by the run's id, and
-a base model as this program's arguments name it, which may be a Hugging Face name. Texts that wait
-for the same model are written together; with a seed one is the same whatever was written before (in
-float32 also whatever is written beside it).
+a base model as in this program's arguments, for example by its Hugging Face name. Texts that wait
+for the same model are written together. A text with a seed does not depend on the texts before it
+(nor, in float32, on those beside it).
 
 The first argument is the number of the listening socket; the process ends with its standard input.
 """
@@ -56,7 +56,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Models:
-    """The models under a folder, and those named `bases`; the last few that were used are kept."""
+    """The models under a folder, and those named `bases`; keeps the last few that were used."""
 
     def __init__(self, root: Path, bases: Sequence[str]) -> None:
         self._root = root.resolve()
@@ -64,7 +64,7 @@ class Models:
         self._kept: OrderedDict[object, Loaded] = OrderedDict()
 
     def names(self) -> list[str]:
-        """List the models that write."""
+        """List the names of the models that write."""
         found = [
             path
             for name in CONFIGS
@@ -77,10 +77,10 @@ class Models:
         return sorted({*map(str, folders), *runs} - {"."} | self._bases)
 
     def load(self, name: str, kind: Callable[[Path | str], PreTrainedModel]) -> Loaded:
-        """Load a model. Raises RefusedError where there is none of this name, and WeightsError."""
+        """Load a model. Raises RefusedError if there is no model of this name, and WeightsError."""
         place = self._place(name)
         config = _config(Path(place))
-        # A run that begins anew may put another model in the same folder.
+        # A run that starts again may put another model into the same folder.
         made = config.stat().st_mtime_ns if config else 0
         key = kind, place, made
         if key not in self._kept:
@@ -110,9 +110,9 @@ class Models:
         return None
 
     def _expect_base(self, name: str, folder: Path) -> None:
-        """Refuse an adapter of anything but a whole model in the folder, or one of the bases."""
+        """Refuse an adapter unless its base is a whole model in the folder, or one of the bases."""
         base = base_of(folder)
-        # A folder may be named by another path than that by which it was found.
+        # A base may be named by another path to the same folder.
         known = {str(Path(one).resolve()) for one in self._bases if Path(one).exists()}
         if base is None or base in self._bases | known:
             return
@@ -124,12 +124,12 @@ class Models:
 
 
 def _config(folder: Path) -> Path | None:
-    """Find the file that describes an adapter, or else a whole model."""
+    """Find the file that describes an adapter, or otherwise a whole model."""
     return next((path for name in CONFIGS if (path := folder / name).is_file()), None)
 
 
 def _scores(config: Path) -> bool:
-    """Tell by its configuration if a model scores, and does not write."""
+    """Tell by its configuration if a model scores instead of writing."""
     try:
         told = json.loads(config.read_text())
         kinds = told.get("architectures")
@@ -143,9 +143,9 @@ def _scores(config: Path) -> bool:
 async def formatted(
     name: str, tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]]
 ) -> str:
-    """Format a conversation in a process of its own, so that no template holds others up.
+    """Format a conversation in a process of its own, so that a slow template does not block others.
 
-    Raises RefusedError where the template takes longer than five seconds, or fails.
+    Raises RefusedError if the template takes longer than five seconds, or fails.
     """
     given: dict[str, Any] = {key: str(token) for key, token in tokenizer.special_tokens_map.items()}
     given["add_generation_prompt"] = True
@@ -159,7 +159,7 @@ async def formatted(
 
 
 class Server:
-    """Answers requests; one thread has all models, and does one thing at a time."""
+    """Answers requests; one thread uses all models, one at a time."""
 
     def __init__(self, models: Models) -> None:
         self._models, self._waiting = models, deque[Asked]()
@@ -197,7 +197,7 @@ class Server:
             self._thread.submit(self._write_waiting)
             made = await asyncio.wrap_future(asked.made)
         finally:
-            # Whoever asked may have gone: nobody else should wait for that.
+            # The client may have left: others should not wait for its text.
             asked.left.set()
         told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time())}
         return web.json_response({"object": "chat.completion"} | told | made)
@@ -219,7 +219,7 @@ class Server:
         return Scores(scores=tuple(score(model, tokenizer, pairs, lambda *_: text)))
 
     def _write_waiting(self) -> None:
-        """Write what waits for the model that the first one asked for, unless it is written."""
+        """Write the texts that wait for the same model as the first one, if any still wait."""
         together, choices = list[Asked](), 0
         for asked in [*self._waiting]:
             first = together[0] if together else asked
@@ -234,7 +234,7 @@ class Server:
         try:
             model = self._models.load(together[0].chat.model, load_policy)
             replies: Sequence[dict[str, Any] | Exception] = write(*model, together)
-        except Exception as error:  # each of them hears of it
+        except Exception as error:  # goes to each of the requests
             replies = [error] * len(together)
         for asked, reply in zip(together, replies, strict=True):
             if isinstance(reply, Exception):

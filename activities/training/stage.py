@@ -7,8 +7,8 @@ StageResult} or {"error": {"message", "permanent"}}. The process ends as soon as
 does, and so with the worker that started it.
 
 A stage works in `reward_model.part` or `reflector.part`, and becomes `reward_model` or `reflector`
-by one renaming, together with its `done.json`: there is never half a model. Whoever runs the stage
-again is given that result, as long as the task and all that it learns from are the same.
+by one renaming, together with its `done.json`, so models are never incomplete. Running the stage
+again returns that result, as long as the task and all that it learns from are the same.
 """
 
 import contextlib
@@ -42,10 +42,10 @@ from mull.agents.training_result import StageResult
 from mull.request import Record
 
 ATTEMPTS = "attempts.json"
-# What another worker may need to notice that its attempt was given up.
+# The time that another worker may need to notice that its attempt was given up.
 LOCK_SECONDS = 60.0
 Tell = Callable[[dict[str, object]], None]
-# What Python says of a full disk, and libraries.
+# How Python and libraries report a full disk.
 FULL = (
     "No space left on device", "File too large", "Disk quota exceeded", "file write failed",
     "unexpected pos",
@@ -60,7 +60,7 @@ class Done(Record):
 
 
 class Attempts(Record):
-    """How a stage went on so far: at which steps it was resumed, how often it began anew."""
+    """The attempts of a stage: the steps at which it resumed, and how often it began anew."""
 
     origin: str
     resumed_at: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class Attempts(Record):
 def main() -> None:
     """Run the stage that standard input names."""
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What libraries print is no result.
+    # Keep what libraries print apart from the results.
     os.dup2(2, 1)
     given = sys.stdin.readline()
     Thread(target=end_with_input, daemon=True).start()
@@ -97,7 +97,7 @@ def run(task: StageTask, root: Path, tell: Tell) -> StageResult:
     try:
         lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
-        raise OSError(f"Another worker is still at {task.stage} of {task.run}.") from None
+        raise OSError(f"Another worker still trains {task.stage} of {task.run}.") from None
     with lock:
         origin = _origin(task, folder)
         with contextlib.suppress(OSError, ValidationError):
@@ -108,7 +108,7 @@ def run(task: StageTask, root: Path, tell: Tell) -> StageResult:
 
 
 def error_line(error: BaseException, root: Path) -> str:
-    """Say in one line what went wrong."""
+    """Describe an error in one line."""
     if any(words in str(each) for each in _chain(error) for words in FULL):
         free = shutil.disk_usage(root).free >> 20
         return f"The disk of {root} is full, or a file got too large for it ({free} MB are free)."
@@ -128,7 +128,7 @@ def _train(task: StageTask, root: Path, origin: str, tell: Tell) -> StageResult:
     model = resolve(root, task.model)
     base = os.path.relpath(model, final) if Path(model).exists() else model
     if base != model or model == TOY:
-        # Read when Transformers is imported: nothing else may be looked for elsewhere.
+        # Transformers reads this when it is imported: do not look for other files on the hub.
         os.environ["HF_HUB_OFFLINE"] = "1"
     from activities.training import trainers
     from activities.training.job import Job
@@ -157,7 +157,7 @@ def _train(task: StageTask, root: Path, origin: str, tell: Tell) -> StageResult:
 
 
 def _origin(task: StageTask, folder: Path) -> str:
-    """Hash what a stage learns from: its task, the replay buffer, and the reward model."""
+    """Hash everything a stage learns from: its task, the replay buffer, and the reward model."""
     parts = [task.model_dump_json().encode()]
     needed = [folder / BUFFER]
     if task.learner in {"ppo", "rloo"}:
@@ -167,7 +167,7 @@ def _origin(task: StageTask, folder: Path) -> str:
 
 
 def _attempt(work: Path, origin: str, warnings: list[str]) -> tuple[Attempts, Path | None]:
-    """Note a new attempt, and find the checkpoint that it goes on from, if there is one."""
+    """Note a new attempt, and find the checkpoint that it resumes from, if there is one."""
     before, resume = Attempts(origin=""), None
     with contextlib.suppress(OSError, ValidationError):
         before = Attempts.model_validate_json((work / ATTEMPTS).read_bytes())

@@ -1,11 +1,11 @@
-"""Programs around a training: what memory it will take, and its reflector as a whole model.
+"""Programs around a training: estimate its memory, and merge its reflector into a whole model.
 
     MULL_ARTIFACTS=… python -m activities.training.tools estimate TOKENS < a StageTask, as JSON
     MULL_ARTIFACTS=… python -m activities.training.tools merge RUN FOLDER
 
-An estimate reads the model's configuration alone. A whole model is for what can't load an adapter;
-it is in float32, since in bf16 most of what was learned would be rounded away. Exits with 1 and one
-line where that is not possible.
+An estimate reads only the model's configuration. A whole model is for programs that can't load an
+adapter; it is in float32, since bf16 would round most of what was learned away. On an error they
+print one line, and exit with 1.
 """
 
 import os
@@ -30,7 +30,7 @@ from activities.training.weights import (
 )
 from mull.text import tally_words
 
-# Whole models that a stage holds at once: RLOO has the reward model beside it, PPO two of them.
+# Whole models that a stage holds at once: RLOO also the reward model, PPO two of them.
 HELD = {"rloo": 2, "ppo": 3}
 # A weight of an adapter in float32, its gradient, and two moments of AdamW.
 TRAINED_BYTES = 16
@@ -39,13 +39,13 @@ TRAINED_BYTES = 16
 def needed(task: StageTask, model: PreTrainedModel, tokens: int, *, gpu: bool) -> tuple[int, int]:
     """Estimate the bytes that a stage needs, and its rows of so many tokens at once.
 
-    They are for models, an adapter of each, and activations. On a GPU weights are in bf16, and
-    elsewhere in float32.
+    The bytes are those of models, an adapter of each, and activations. Weights are in bf16 on a
+    GPU, and in float32 elsewhere.
     """
     chosen = recipe(Job(task, "", [], Path()), model)
     linear = [each for each in model.modules() if isinstance(each, torch.nn.Linear)]
     trained = sum(chosen.lora_rank * (each.in_features + each.out_features) for each in linear)
-    # Of a pair both texts are read.
+    # Both texts of a pair are read.
     tokens *= 2 if task.learner in {"reward_model", "dpo"} else 1
     rows = min(task.rows_at_once or batch_size(model, tokens), chosen.batch_size)
     each = model.num_parameters() * (2 if gpu else 4) + trained * TRAINED_BYTES
@@ -54,7 +54,7 @@ def needed(task: StageTask, model: PreTrainedModel, tokens: int, *, gpu: bool) -
 
 
 def tell(task: StageTask, model: PreTrainedModel, tokens: int) -> str:
-    """Say what each stage needs, on a GPU and on a CPU, and what this machine has."""
+    """Describe the memory that each stage needs, on a GPU and on a CPU, and this machine's."""
     lines = [f"{task.model}: {model.num_parameters() / 1e6:,.1f} million parameters"]
     for stage in ("reward_model", "reflector"):
         of_stage = task.model_copy(update={"stage": stage})
@@ -77,7 +77,7 @@ def merge(root: Path, run: str, folder: Path) -> None:
     if adapter is None:
         raise TrainingError(f"There is no tuned reflector {run} in {root}.")
     if folder.exists():
-        raise TrainingError(f"{folder} is there already.")
+        raise TrainingError(f"{folder} already exists.")
     model = load_policy(adapter, torch.float32)
     gigabytes = 4 * model.num_parameters() / 1e9
     sys.stderr.write(f"Writing {gigabytes:,.1f} GB to {folder} ...\n")
@@ -88,7 +88,7 @@ def merge(root: Path, run: str, folder: Path) -> None:
 
 
 def main(root: Path, what: str, *given: str) -> None:
-    """Do what is asked for. Raises TrainingError, OSError."""
+    """Run `merge` or `estimate`. Raises TrainingError, OSError."""
     if what == "merge":
         run, folder = given
         merge(root, run, Path(folder))

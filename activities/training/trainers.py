@@ -1,9 +1,9 @@
 """The stages of training, with TRL's trainers: the reward model, and the reflector by a method.
 
-Each learns a LoRA adapter, which is all that is saved. Four things that these trainers do by
-themselves spoil a reflector, and are prevented here: rewards of texts without an end, which teach
-it to write nothing (`Reward`); PPO's waiting for ever for a batch that its rows can't fill
-(`_filled`); pairs that tell nothing (`preferences`); and DPO's unlearning of both texts (`_dpo`).
+Each trains a LoRA adapter, and only that is saved. By default these trainers spoil a reflector in
+four ways, which are prevented here: rewards for texts without an end, which teach it to write
+nothing (`Reward`); PPO's endless wait for a batch that its rows can't fill (`_filled`); pairs
+without a difference (`preferences`); and DPO's unlearning of both texts (`_dpo`).
 """
 
 import gc
@@ -59,24 +59,24 @@ from mull.text import tally_words
 
 # How many answers to one prompt RLOO compares.
 ANSWERS = 4
-# On fewer pairs held out nobody knows much about a reward model.
+# Fewer held-out pairs than this say little about a reward model.
 FEW_TESTED = 30
 # An answer may be this much longer than the longest reflection of the buffer.
 ROOM = 1.25
-# A kind of trainer, its settings, and its rows, which are made of so many examples.
+# A kind of trainer, its settings, its rows, and the number of examples behind these.
 Plan = tuple[Callable[..., Any], Any, list[dict[str, Any]], int]
 
 
 class Reward:
-    """The reward of reflections, by the reward model; below all others for what is none.
+    """The reward of reflections, by the reward model; unusable texts are rewarded below all others.
 
-    None are texts without an end, blank ones, and those whose score is no number. The lowest score
-    of the replay buffer is the bound for them, so that it is the same in each batch.
+    Texts without an end, blank ones, and those whose score is not a number are unusable. Their
+    reward is also below the lowest score of the replay buffer, which is the same in each batch.
     """
 
     def __init__(self, job: Job) -> None:
         if job.reward_model is None:
-            said = f"{job.task.method} needs the reward model of this run, and there is none."
+            said = f"{job.task.method} needs the reward model of this run, which does not exist."
             raise TrainingError(said)
         self.folder = job.reward_model
         self.model, self._tokenizer = load_reward_model(self.folder), load_tokenizer(self.folder)
@@ -85,7 +85,7 @@ class Reward:
         self._lowest = min((number for number in scores if number is not None), default=0.0)
 
     def __call__(self, prompts: Sequence[str], answers: Sequence[Sequence[int]]) -> list[float]:
-        """Reward answers, as tokens with the end token where they have one."""
+        """Reward answers, given as tokens with the end token if they have one."""
         texts = [self._text(answer) for answer in answers]
         pairs = [(prompt, text) for prompt, text in zip(prompts, texts, strict=True) if text]
         scores = iter(score(self.model, self._tokenizer, pairs))
@@ -107,7 +107,7 @@ def train(job: Job) -> StageResult:
     try:
         return _train(job)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        # On a CPU torch has no error of its own for it.
+        # On a CPU torch raises a plain RuntimeError for it.
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
         raise TrainingError(_out_of_memory(job)) from error
@@ -165,9 +165,9 @@ def _train(job: Job) -> StageResult:
 
 
 def _out_of_memory(job: Job) -> str:
-    """Say what to do about it."""
+    """Say what to do if memory ran out."""
     what = f"the {job.task.stage.replace('_', ' ')} by {job.task.learner}"
-    # Before it is known how many rows are computed at once, a model did not fit.
+    # Without this file the number of rows was not yet chosen: a model did not fit.
     rows = int(kept.read_text()) if (kept := job.work / ROWS).exists() else 1
     at_once = f" with {tally_words(rows, 'row')} at once" if rows > 1 else ""
     fewer = f"--rows-at-once {rows // 2}, or " if rows > 1 else ""
@@ -180,7 +180,7 @@ def _out_of_memory(job: Job) -> str:
 def _tested(
     job: Job, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[int, int]:
-    """Count the held-out pairs, and those of which a reward model prefers the better one."""
+    """Count the held-out pairs, and those whose better one the reward model prefers."""
     found = preferences(job.held_out, job.task.pairing)
     if job.held_out and len(found) < FEW_TESTED:
         tested = tally_words(len(found), "pair")
@@ -213,8 +213,8 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
         for prompt, accepted, rejected in found
     ]
     shared = settings(job, model, 2 * tokens, len(rows))
-    # By its own loss alone the better text grows less likely, too, and its end with it: see
-    # https://arxiv.org/abs/2404.19733, whose weights these are.
+    # With DPO's own loss alone the better text gets less likely too, and its end with it: see
+    # https://arxiv.org/abs/2404.19733, which has these weights.
     losses = {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 1.0]}
     config = trl.DPOConfig(**shared, **losses, beta=recipe(job, model).beta, max_length=None)
     return trl.DPOTrainer, config, rows, len(rows)
@@ -222,18 +222,18 @@ def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 
 def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
     if job.task.pairing == "ordered":
-        # Pairs that tell nothing are refused in the words of all methods that learn from pairs.
+        # Pairs without a difference are refused in the same words as by the other methods.
         _preferences(job)
     found = _apart(judgments(job.pairs, job.task.pairing), job.task.seed)
     good = sum(row.correct for row in found)
     bad = len(found) - good
     if not good or not bad:
         raise TrainingError(
-            f"KTO learns from good and from bad reflections: of {len(found)} that tell, "
-            f"in {len(job.pairs)} rated pairs, {good} are good."
+            f"KTO needs good and bad reflections: of {len(found)} with a verdict, in "
+            f"{len(job.pairs)} rated pairs, {good} are good."
         )
     lengths = [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]
-    # It compares reflections with those of other rows, and so takes two at once at least.
+    # It compares reflections with those of other rows, so it needs at least two at once.
     found, tokens = fitting(job, model, found, lengths, least=2)
     rows = [
         {"prompt": _unbegun(tokenizer, prompt), "completion": reflection, "label": correct}
@@ -283,7 +283,7 @@ def _ppo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     shared = settings(job, model, tokens, chosen.batch_size)
     batch = shared["per_device_train_batch_size"] * shared["gradient_accumulation_steps"]
     config = PPOConfig(
-        # Its trainer can't go on from a checkpoint.
+        # Its trainer can't resume from a checkpoint.
         **shared | {"save_strategy": "no"},
         kl_coef=chosen.beta,
         response_length=answer,
@@ -297,7 +297,7 @@ def _ppo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
 
 
 class _PPO(PPOTrainer):  # type: ignore[misc]
-    """PPO by `Reward`: its own takes a model, and sees neither a blank answer nor a missing end."""
+    """PPO with `Reward`: its own takes a model, and ignores blank answers and missing ends."""
 
     def __init__(self, reward: Reward, asked: dict[tuple[int, ...], str], **given: Any) -> None:
         models = {"reward_model": reward.model, "ref_model": None}
@@ -305,7 +305,7 @@ class _PPO(PPOTrainer):  # type: ignore[misc]
         self._reward, self._asked = reward, asked
 
     def train(self) -> None:
-        """Train, while the function that this trainer gets rewards from is ours."""
+        """Train with our own function in place of the one that this trainer gets rewards from."""
         original = ppo_trainer.get_reward
 
         def rewards(model: Any, rows: torch.Tensor, padding: int, context: int) -> Any:
@@ -316,7 +316,7 @@ class _PPO(PPOTrainer):  # type: ignore[misc]
             return None, torch.tensor(numbers, device=rows.device), None
 
         ppo_trainer.get_reward = rewards
-        # It collects garbage at each step, through all that the libraries ever made.
+        # The trainer collects garbage at each step: leave the libraries' objects out of that.
         gc.freeze()
         try:
             super().train()
@@ -339,7 +339,7 @@ def _preferences(job: Job) -> list[Preference]:
 
 
 def _apart(rows: list[Judgment], seed: int) -> list[Judgment]:
-    """Order reflections at random, those on one task far from each other.
+    """Order reflections at random, those on the same task far from each other.
 
     KTO takes its rows in this order, and measures how far a reflector has moved on each task with
     the reflection of the row before, which must be on another task.
@@ -355,7 +355,7 @@ def _apart(rows: list[Judgment], seed: int) -> list[Judgment]:
 def _prompts(
     job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel
 ) -> tuple[list[str], int, int]:
-    """List a prompt of each task, and tell the most tokens of an answer, and of both together."""
+    """Return a prompt of each task, and the most tokens of an answer, and of both together."""
     tasks = {
         (pair.environment, pair.task, pair.environment_seed): pair.tried[0].prompt
         for pair in reversed(job.pairs)
@@ -378,7 +378,7 @@ def _unbegun(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
 
 
 def _filled(rows: list[Row], least: int) -> list[Row]:
-    """Repeat rows until a batch is full, since PPO waits for ever for one that never is."""
+    """Repeat rows until a batch is full, since PPO would wait for a full one for ever."""
     return rows * math.ceil(least / len(rows)) if len(rows) < least else rows
 
 

@@ -1,8 +1,8 @@
-"""Models as folders: how they are loaded, saved, and how a reward model scores reflections.
+"""Load and save models as folders, and score reflections with a reward model.
 
 A model is any folder, GGUF file or name that Hugging Face's Transformers can load, or an adapter of
-one, on the GPU where there is one (in bf16), and else on one thread. What a reward model is trained
-on and what it scores is made by one function, `pair_ids`, so that both end in the same token.
+one. It runs on the GPU if there is one (in bf16), otherwise on one thread. A reward model's texts
+are tokenized by one function, `pair_ids`, so that it trains on and scores the same end token.
 """
 
 import json
@@ -43,13 +43,13 @@ TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "spiece.model", "vocab.json",
     "vocab.txt", "tekken.json",
 )  # fmt: skip
-# For a base model, which was made with no conversations in mind.
+# For a base model, which was not made for conversations.
 TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 )
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 MOST_ROWS = 32
-# Nothing says how long a row may be where the model's config does not.
+# The longest row if the model's config does not name it.
 LONGEST = 4_096
 
 DEVICE, DTYPE = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
@@ -60,7 +60,7 @@ if DEVICE == "cpu":
 
 
 class WeightsError(TrainingError):
-    """What was named can't be used as a model, now or later; says why in one line."""
+    """The name can't be used as a model, now or later; the message says why in one line."""
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
@@ -96,7 +96,7 @@ def load_shape(folder: Path | str) -> PreTrainedModel:
 
 
 def load_reward_model(folder: Path | str) -> PreTrainedModel:
-    """Load a trained reward model. Raises WeightsError, also where it has no head that scores."""
+    """Load a trained reward model. Raises WeightsError, also if it has no head that scores."""
     model: PreTrainedModel
     kind, base = AutoModelForSequenceClassification, base_of(folder)
     if base:
@@ -113,14 +113,14 @@ def load_reward_model(folder: Path | str) -> PreTrainedModel:
 
 
 def base_of(folder: Path | str) -> str | None:
-    """Tell what an adapter was trained on: a path or a name; None for a whole model.
+    """Return the base of an adapter, as a path or a name; None for a whole model.
 
     Raises WeightsError.
     """
     config = Path(folder, ADAPTER)
     if not config.is_file():
         return None
-    # By itself PEFT looks for what is missing on the hub, and for weights that are pickled.
+    # By itself PEFT looks for missing weights on the hub, and for pickled ones.
     if not Path(folder, ADAPTER_WEIGHTS).is_file():
         raise WeightsError(f"{folder} can't be loaded: it has no {ADAPTER_WEIGHTS}.")
     named = _adapter_config(folder).get("base_model_name_or_path")
@@ -131,7 +131,7 @@ def base_of(folder: Path | str) -> str | None:
 
 
 def fingerprint(name: Path | str) -> str:
-    """Hash the weights of a whole model, by which its adapters know it; empty for none here."""
+    """Hash the weights of a whole model, by which its adapters know it; empty if none are here."""
     place = _place(name)
     if not place.exists():
         # One of the hub, whose files Transformers has fetched.
@@ -153,9 +153,9 @@ def moved(adapted: PeftModel) -> bool:
 
 
 def _adapted(model: PreTrainedModel, folder: Path | str) -> PreTrainedModel:
-    """Give a model its adapter. Merged in bf16 most of what was learned would be rounded away.
+    """Give a model its adapter; do not merge it in bf16, which would round most of it away.
 
-    Raises WeightsError where the base is not the one that the adapter was trained on.
+    Raises WeightsError if the base is not the one that the adapter was trained on.
     """
     with _explained(folder):
         adapted = PeftModel.from_pretrained(model, str(folder))
@@ -184,7 +184,7 @@ def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreT
 def save_adapter(
     model: PeftModel, tokenizer: PreTrainedTokenizerBase, folder: Path, base: str
 ) -> None:
-    """Save an adapter, which names its base so; see `save`."""
+    """Save an adapter with this name of its base; see `save`."""
     for config in model.peft_config.values():
         config.base_model_name_or_path = base
     save(model, tokenizer, folder, save_embedding_layers=False)
@@ -193,12 +193,12 @@ def save_adapter(
 def save(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, **given: object
 ) -> None:
-    """Save a model with its tokenizer in a new folder, and wait until the disk has it."""
+    """Save a model with its tokenizer in a new folder, and wait until it is on the disk."""
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder, **given)
     tokenizer.save_pretrained(folder)
     for path in (*folder.iterdir(), folder):
-        # Weights are written for their owner alone, and the worker that serves may be another user.
+        # Only the owner can read new weights, and the worker that serves may be another user.
         if path.is_file():
             path.chmod(folder.stat().st_mode & 0o666)
         sync(path)
@@ -211,7 +211,7 @@ def prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Tokenize a text that has all its special tokens already."""
+    """Tokenize a text that already has all its special tokens."""
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -235,7 +235,7 @@ def score(
     pairs: Sequence[tuple[str, str]],
     text_of: TextOf = prompt_text,
 ) -> list[float | None]:
-    """Score prompts with a reflection each, by their ends if too long; None is not a number."""
+    """Score pairs of prompt and reflection, cut at the start if too long; None: not a number."""
     rows = [pair_ids(tokenizer, *pair, text_of)[-longest(model) :] for pair in pairs]
     size = batch_size(model, max(map(len, rows), default=1))
     batches = (rows[start : start + size] for start in range(0, len(rows), size))
@@ -254,31 +254,31 @@ def score(
 
 
 def longest(model: PreTrainedModel) -> int:
-    """Tell how many tokens a model reads at most."""
+    """Return the most tokens that a model reads."""
     return int(getattr(model.config, "max_position_embeddings", None) or LONGEST)
 
 
 def batch_size(model: PreTrainedModel, tokens: int) -> int:
-    """Tell how many rows of so many tokens fit the memory, as a power of two.
+    """Return how many rows of so many tokens fit the memory, as a power of two.
 
-    All memory counts, not what is free: after a worker is lost the answer has to be the same.
+    Count all memory, not only the free: after a worker is lost the result has to be the same.
     """
     rows = memory() // 4 // (token_bytes(model) * max(tokens, 1))
     return int(min(MOST_ROWS, 1 << max(rows, 1).bit_length() - 1))
 
 
 def memory() -> int:
-    """Tell how many bytes there are for models: the GPU's, where there is one."""
+    """Return the bytes of memory for models: the GPU's, if there is one."""
     if torch.cuda.is_available():
         return int(torch.cuda.get_device_properties(0).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def token_bytes(model: PreTrainedModel, *, gpu: bool = DEVICE == "cuda") -> int:
-    """Tell what training holds of each token: layers for their gradient, and logits with theirs.
+    """Estimate the bytes that training holds for a token: layers and logits, with their gradients.
 
-    On a GPU each layer's input alone is kept, and one layer at a time is computed anew. Logits are
-    there eleven times, in float32: measured for KTO by `bench.large_model`.
+    On a GPU only each layer's input is kept, and one layer at a time is computed again. Logits are
+    held eleven times, in float32: measured for KTO by `bench.large_model`.
     """
     config = model.config
     layers, kept = config.num_hidden_layers, 2 * config.hidden_size
@@ -287,9 +287,9 @@ def token_bytes(model: PreTrainedModel, *, gpu: bool = DEVICE == "cuda") -> int:
 
 
 def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
-    """Load from a folder, a GGUF file or the hub, and say in one line why that is not possible.
+    """Load from a folder, a GGUF file or the hub, or say in one line why that is not possible.
 
-    No code that comes with a model runs, and no weights are unpickled, which would run code.
+    A model's own code does not run, and weights are not unpickled, which would run code.
     """
     place = _place(folder)
     if place.suffix == GGUF:
@@ -301,7 +301,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
         loaded = kind.from_pretrained(str(place), trust_remote_code=False, **given)
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     if "gguf_file" in given and isinstance(model, PreTrainedModel):
-        # Its weights are plain numbers by now; called quantized, it would be refused for training.
+        # Its weights are plain numbers by now; trainers would refuse a model marked as quantized.
         model.is_quantized, model.hf_quantizer = False, None
     return loaded
 
@@ -312,15 +312,15 @@ def _place(name: Path | str) -> Path:
 
 @contextmanager
 def _explained(folder: Path | str) -> Iterator[None]:
-    """Say in one line why a model can't be loaded, and unpickle nothing meanwhile."""
-    # An adapter in the folder would be unpickled all the same. A process loads one at a time.
+    """Say in one line why a model can't be loaded, and prevent unpickling meanwhile."""
+    # Transformers would still unpickle an adapter in the folder. A process loads one at a time.
     unpickle, torch.load = torch.load, _refuse
     try:
         yield
     except Exception as error:  # libraries raise anything for a file that they can't read
         reason = f"{str(error) or type(error).__name__}".strip().splitlines()[0][:300]
         line = f"{folder} can't be loaded: {reason}"
-        # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
+        # The hub may answer later; an unreadable folder or an unknown name fails for good.
         if isinstance(error, OSError) and not (
             Path(folder).exists()
             or "not a valid model identifier" in reason
@@ -334,4 +334,4 @@ def _explained(folder: Path | str) -> Iterator[None]:
 
 
 def _refuse(*_: object, **__: object) -> None:
-    raise ValueError("its weights are pickled, and only safetensors are loaded")
+    raise ValueError("its weights are pickled, but only safetensors can be loaded")

@@ -1,4 +1,4 @@
-"""How a served model writes: all texts that wait for it at once, each by its own chance."""
+"""Write with a served model: all texts that wait for it at once, each with its own random seed."""
 
 import math
 import secrets
@@ -18,7 +18,7 @@ MOST_CHOICES, MOST_STOPS = 16, 4
 
 
 class RefusedError(Exception):
-    """A request that can't be served, with the HTTP status and OpenAI's code that say why."""
+    """A request that can't be served, with the HTTP status and OpenAI's code for the reason."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Message(BaseModel):
 
 
 class Chat(BaseModel):
-    """What is served of OpenAI's request. Any other field is refused."""
+    """The fields of OpenAI's request that are served. Any other field is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,7 +57,7 @@ class Chat(BaseModel):
 
 @dataclass
 class Asked:
-    """A request that waits: its prompt as text, what comes of it, and whether who asked left."""
+    """A waiting request: its prompt as text, its future reply, and whether its client left."""
 
     chat: Chat
     text: str
@@ -66,20 +66,20 @@ class Asked:
 
 
 class Row:
-    """A text that is being written: its number among those of its request, and its own chance."""
+    """A text that is being written: its number in its request, and its own random generator."""
 
     def __init__(self, asked: Asked, number: int, ids: list[int], room: int, device: Any) -> None:
         chat, self.asked, self.number, self.ids = asked.chat, asked, number, ids
         self.most = min(chat.max_completion_tokens or chat.max_tokens or room, room)
-        # What was written, and its tokens, once that is over, and whether it came to its end.
+        # Once it is written: the text, its tokens, and whether it came to its end.
         self.text, self.tokens, self.ended = "", 0, False
         seed = secrets.randbits(32) if chat.seed is None else chat.seed + number
         self.chance = torch.Generator(device).manual_seed(seed % 2**63)
 
     def draw(self, logits: torch.Tensor) -> torch.Tensor:
-        """Add such noise to the logits of the next token that the highest is a sample.
+        """Add noise to the logits of the next token, so that the highest one is a sample.
 
-        What is sampled from is what the model says, as in training, at this row's temperature.
+        Sample from the model's own distribution, as in training, at this row's temperature.
         """
         if not self.asked.chat.temperature:
             return logits
@@ -100,7 +100,7 @@ def _generate(
     named = model.generation_config.eos_token_id
     ends = {tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}
     padding = tokenizer.pad_token_id
-    # What else the model's folder names would change what is sampled: a penalty, beams.
+    # Other settings of the model's folder would change the samples: a penalty, beams.
     model.generation_config = GenerationConfig(eos_token_id=[*ends], pad_token_id=padding)
 
     def text_of(ids: Sequence[int]) -> str:
@@ -137,9 +137,9 @@ def _generate(
 
 
 def _fit(model: PreTrainedModel, rows: list[Row]) -> bool:
-    """Tell whether rows can be written at once; a row that is done is padded to the last one's end.
+    """Tell whether rows can be written at once, padded to the end of the longest one.
 
-    Only a table of positions has an end.
+    Only a table of positions limits that.
     """
     rotary = any(name.endswith("rotary_emb") for name, _ in model.named_modules())
     width, most = max(len(row.ids) for row in rows), max(row.most for row in rows)
@@ -167,7 +167,7 @@ def _reply(model: str, rows: list[Row]) -> dict[str, Any]:
 def write(
     tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, together: Sequence[Asked]
 ) -> list[dict[str, Any] | RefusedError]:
-    """Write OpenAI's replies; a request whose messages are too long is refused."""
+    """Write OpenAI's replies; refuse a request whose messages are too long."""
     most, of_each = longest(model), list[list[Row] | RefusedError]()
     for asked in together:
         ids, chat = token_ids(tokenizer, asked.text), asked.chat

@@ -116,11 +116,11 @@ async def test_no_template_is_taken_from_anybody_s_model(
 @pytest.mark.parametrize(
     ("model", "settings", "said"),
     [
-        ("xinference/m", {}, "xinference/m has no address, and would be sent to OpenAI: set XINF"),
-        ("azure/mistral-small", {}, "azure/mistral-small has no address, and would be sent to Op"),
+        ("xinference/m", {}, "xinference/m has no address, so its calls would go to OpenAI: set X"),
+        ("azure/mistral-small", {}, "azure/mistral-small has no address, so its calls would go"),
         ("cerebras/m", {}, "no key for cerebras/m: set CEREBRAS_API_KEY where the worker runs"),
-        ("lm_studio/m", {"OPENAI_API_BASE": ELSEWHERE}, "lm_studio/m has no address, and would"),
-        ("custom_openai/m", {"OPENAI_API_BASE": ELSEWHERE}, "custom_openai/m has no address, an"),
+        ("lm_studio/m", {"OPENAI_API_BASE": ELSEWHERE}, "lm_studio/m has no address, so its"),
+        ("custom_openai/m", {"OPENAI_API_BASE": ELSEWHERE}, "custom_openai/m has no address, so"),
         ("xinference/m", {"XINFERENCE_API_BASE": ELSEWHERE}, "no key for xinference/m: set XINF"),
     ],
 )

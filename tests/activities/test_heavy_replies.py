@@ -14,7 +14,7 @@ from tests.activities.scripted_calls import NAME, Build, ask, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
 LARGE = 2**20 - 2_000
-TOO_MUCH = "answered 200 with more than a reply can be"
+TOO_MUCH = "answered 200 with a reply that is too large"
 UNUSABLE = "answered 200 with no usable reply"
 FINE = ""
 
@@ -124,7 +124,7 @@ async def test_no_stream_holds_a_worker_up(build: Build, raw: bytes) -> None:
         model = build(NAME, redirect(server))
         await model.complete(call())
         watching = asyncio.create_task(longest_hold(found))
-        with pytest.raises(ModelError, match=r"broke off its reply|with more than a reply can be"):
+        with pytest.raises(ModelError, match=r"broke off its reply|with a reply that is too large"):
             await model.complete(call(timeout_seconds=30, on_text=lambda _: None))
         watching.cancel()
 

@@ -257,10 +257,7 @@ SAID: list[tuple[str, Scripted, str]] = [
     (
         "redirect nowhere",
         Scripted(status=302, headers={"Location": "http://[::bad"}),
-        (
-            "answered 302, a redirect, and redirects are not followed: "
-            "set the address that answers itself"
-        ),
+        ("answered 302, a redirect, and redirects are not followed: set the final address"),
     ),
     ("no choices", Scripted(choices=[]), "answered 200: the provider replied without any choice"),
     (
@@ -271,14 +268,14 @@ SAID: list[tuple[str, Scripted, str]] = [
     (
         "a million choices",
         Scripted(choices=[{}] * 1_000_000),
-        "answered 200 with more than a reply can be",
+        "answered 200 with a reply that is too large",
     ),
     (
         "redirect",
         Scripted(status=307, headers={"Location": "http://elsewhere.invalid/v1?key=1"}),
         (
             "answered 307, a redirect to elsewhere.invalid, and redirects are not followed: "
-            "set the address that answers itself"
+            "set the final address"
         ),
     ),
 ]

@@ -19,7 +19,7 @@ FAULTS = {
     ),
     "bomb": (
         Scripted(body=BOMB, headers={"Content-Encoding": "gzip"}),
-        "answered 200 with more than a reply can be",
+        "answered 200 with a reply that is too large",
     ),
     "reset": (Scripted(reset=True), "can't be reached: "),
 }

@@ -249,7 +249,7 @@ async def test_a_reply_too_large_to_be_read_is_lost_at_once(build: Build) -> Non
 
     assert said.error is not None
     assert said.error.startswith("TooLarge: ")
-    assert said.error.endswith("answered 200 with more than a reply can be")
+    assert said.error.endswith("answered 200 with a reply that is too large")
 
 
 async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:

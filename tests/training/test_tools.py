@@ -76,7 +76,7 @@ def test_a_reward_model_is_not_merged(root: Path, tmp_path: Path) -> None:
 
 def test_nothing_is_written_over(root: Path, tmp_path: Path) -> None:
     """A folder that is there already stays as it is."""
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists"):
         merge(root, RUN, tmp_path)
 
 

@@ -140,7 +140,7 @@ async def test_a_worker(
 
         assert worker.wait(PATIENCE) == 0
     said = [check.said for check in found.checks if check.area == "training"]
-    assert said == [f"what is trained is kept in {root}"]
+    assert said == [f"trained models are kept in {root}"]
     assert reply.text
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))

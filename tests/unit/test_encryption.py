@@ -241,7 +241,7 @@ def test_keys_from_a_file(tmp_path: Path) -> None:
     assert decrypted(codec, *encrypted(codec_of("main-1"), PLAIN)) == [PLAIN]
 
     file.chmod(0o644)
-    with pytest.raises(ValueError, match="is open to everybody on this machine: chmod o-rw it"):
+    with pytest.raises(ValueError, match="is open to all users of this machine: chmod o-rw it"):
         codec_from({"MULL_ENCRYPTION_KEYS": f"@{file}"})
     file.chmod(0o600)
     file.write_bytes(b"\xff\xfe")
@@ -286,8 +286,8 @@ def test_one_s_own_codec(name: str) -> None:
         ("nowhere:codec", "got No module named 'nowhere'"),
         ("own_codec:none", "got module 'own_codec' has no attribute 'none'"),
         ("own_codec:failing", "got RuntimeError"),
-        ("own_codec:number", "is no temporalio.converter.PayloadCodec, nor makes one"),
-        ("own_codec:other", "is no temporalio.converter.PayloadCodec, nor makes one"),
+        ("own_codec:number", "neither is nor makes a temporalio.converter.PayloadCodec"),
+        ("own_codec:other", "neither is nor makes a temporalio.converter.PayloadCodec"),
     ],
 )
 def test_what_is_no_codec_is_one_line(given: str, said: str) -> None:
@@ -327,12 +327,12 @@ def test_the_keys_are_among_the_secrets_and_their_ids_are_not(
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, "off: the server holds all texts in the clear"),
+        ({}, "off: the server stores all texts unencrypted"),
         ({"MULL_ENCRYPTION_KEYS": keys("b", "code-1", "a")},
          "on: encrypts with b, code's with code-1, also decrypts a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a")}, "on: encrypts with a"),
         ({"MULL_ENCRYPTION_KEYS": keys("a"), "MULL_CLEAR": "read"},
-         "on: encrypts with a; MULL_CLEAR: it also takes what is in the clear"),
+         "on: encrypts with a; MULL_CLEAR: it also accepts unencrypted payloads"),
         ({"MULL_ENCRYPTION_KEYS": keys("code-2", "code-1")},
          "on: code's with code-2, also decrypts code-1"),
         ({"MULL_CODEC": "own_codec:made"}, "on: by the codec of MULL_CODEC"),

@@ -297,7 +297,7 @@ async def test_one_s_own_codec_is_used(
     assert found.final_answer == "129"
 
 
-IN_CLEAR = "not encrypted, and this worker takes nothing in the clear"
+IN_CLEAR = "not encrypted, and this worker only accepts encrypted payloads"
 ASKED = {"question": "How much?", "max_responses": 1}
 
 

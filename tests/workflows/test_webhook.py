@@ -199,7 +199,7 @@ async def test_an_attempt_that_fails_is_one_line_of_the_log(
         assert (await failure(run)).type == "AuthenticationError"
 
     [line] = [each for each in caplog.records if "webhook" in each.getMessage()]
-    assert "the webhook was not told: the receiver answered with 307" in line.getMessage()
+    assert "the webhook was not notified: the receiver answered with 307" in line.getMessage()
     assert (line.name, line.levelname) == ("temporalio.activity", "WARNING")
     assert line.exc_info is None
 
@@ -242,7 +242,7 @@ async def test_a_notice_that_no_run_sent_is_not_posted(
     assert own[0]["event"] == "waiting"
     assert receiver.taken == []
     for error in (refused.value.cause.__cause__, caught.value.cause):
-        assert "for a run of Mull's alone" in str(error)
+        assert "only sent for a run of Mull's" in str(error)
 
 
 @pytest.mark.parametrize(

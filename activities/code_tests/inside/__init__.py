@@ -1,1 +1,1 @@
-"""What runs inside the sandbox beside the code under test, by the standard library alone."""
+"""Programs that run in the sandbox beside the code under test, on the standard library alone."""

@@ -1,8 +1,8 @@
-"""The program that evaluates calls of the code under test, and what every program of tests needs.
+"""The program that evaluates calls of the code under test, and helpers for every test program.
 
-Only the worker knows what the values should be. Lines of JSON go out on a descriptor that the
+Only the worker knows the expected values. Results go out as lines of JSON on a descriptor that the
 code's own prints do not reach. Values are written as Python expressions, of exact builtin types
-alone, so that none of the code runs meanwhile.
+alone, so that writing them does not run the code.
 """
 
 import builtins
@@ -25,7 +25,7 @@ FRAMES = 8
 WIDTH = 120
 NAME = "solution"
 FOLDER = Path.cwd()
-# As the frames of the code name it; the code itself may go to another folder.
+# The file name in the code's frames; the code itself may change the folder.
 SOLUTION = str(FOLDER / f"{NAME}.py")
 CHARACTERS = 8_000
 ITEMS = 2_000
@@ -33,22 +33,22 @@ DEPTH = 50
 # Some 3,900 digits, and Python writes 4,300.
 BITS = 13_000
 SHOWN = 600
-# What a program is given more room for, whose tests run apart from it: no history keeps its values.
+# More room for code whose tests run apart from it: its values are not kept in histories.
 ROOM = {"LINE": 450_000, "CHARACTERS": 200_000, "ITEMS": 50_000}
 GIVEN, APART = "given", "apart"
 BASES = (int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset)
 DRAWING_SECONDS, _now = 0.5, time.monotonic
-# As they are before the code may replace them, for the calls and for the functions below.
+# The builtins before the code may replace them, for the calls and for the functions below.
 BUILTINS = dict(vars(builtins))
 globals()["__builtins__"] = BUILTINS
 
-# Types that Python code can neither make nor change (Py_TPFLAGS_IMMUTABLETYPE), by their names.
+# Names of types that Python code can neither make nor change (Py_TPFLAGS_IMMUTABLETYPE).
 IMMUTABLE = 1 << 8
 FLAGS = vars(type)["__flags__"].__get__
 LISTS = {"tuple", "list", "set", "frozenset"}
 MAPPINGS = {"dict", "collections.defaultdict", "collections.OrderedDict"}
 ATOMS = {"NoneType", "bool", "int", "float", "complex", "str", "bytes"}
-# What a builtin around the call may read besides.
+# Further types that a builtin around the call may read.
 VIEWS = {"range", "dict_keys", "dict_values", "dict_items", "bytearray", "collections.deque"}
 VIEWS |= {"numpy.ndarray"}
 SCALARS = {"decimal.Decimal", "datetime.date", "numpy.float64", "numpy.int64", "numpy.bool"}
@@ -62,7 +62,7 @@ def main() -> None:
     if solution is None:
         return
     for number, steps in enumerate(task["calls"]):
-        # A call may use the code's own names, but Python's own by theirs.
+        # A call may use the code's own names, but not those of builtins, except for the entry.
         names = {
             name: value
             for name, value in vars(solution).items()
@@ -73,12 +73,12 @@ def main() -> None:
 
 
 def _answer(steps: list[str], names: dict[str, Any], entry: str | None) -> dict[str, str]:
-    """Evaluate the call itself, then each builtin around it with what was given before."""
+    """Evaluate the call itself, then each builtin around it with the value before."""
     try:
         if steps[1:] == [APART]:
             return _called(names[entry or ""], *_evaluated(steps[0], {}))
         value = _evaluated(steps[0], names)
-        # By convention, a class that is asked for: its own methods are what is tested.
+        # By convention, an upper-case entry is a class, whose own methods are tested.
         asked_for = names.get(entry) if entry and entry[0].isupper() else None
         for step in steps[1:]:
             given = value if type(value) is asked_for else readable(value)
@@ -88,19 +88,19 @@ def _answer(steps: list[str], names: dict[str, Any], entry: str | None) -> dict[
         return {"message": f"returns {error}"}
     except BaseException as error:  # the code may raise anything, SystemExit too
         kinds = type(error).__mro__
-        # Where the test is, there are Python's own types alone.
+        # The process with the test has Python's own types alone.
         own = next((kind for kind in kinds if BUILTINS.get(kind.__name__) is kind), kinds[0])
         raised = said(error, own if steps[1:] == [APART] else kinds[0])
         return {"message": f"raises {raised}", "traceback": frames(error, {SOLUTION})}
 
 
 def _called(function: Any, given: Any, named: Any) -> dict[str, str]:
-    """Call a function; say what it returns, and what became of the arguments if it changed them."""
+    """Call a function; return its value, and the arguments if it changed them."""
     arguments = [*given, *named.values()]
     before = written(arguments)
     value = function(*given, **named)
     name, kind = type_name(value), ""
-    # A range, a view or a generator, which equals no list of the same values.
+    # A range, a view or a generator does not equal a list of the same values.
     if name in VIEWS or (name and hasattr(type(value), "__next__")):
         value, whole = _drawn(value)
         kind = repr("view" if name in VIEWS else "whole" if whole else "begun")
@@ -110,7 +110,7 @@ def _called(function: Any, given: Any, named: Any) -> dict[str, str]:
 
 
 def _drawn(values: Any) -> tuple[list[Any], bool]:
-    """Go through values as far as there is room and time; tell if these are all."""
+    """Draw values as far as room and time allow; tell if these are all."""
     drawn, room, until = list[Any](), CHARACTERS // 2, _now() + DRAWING_SECONDS
     for value in values:
         try:
@@ -149,7 +149,7 @@ class Channel:
     def say(self, **said: object) -> int:
         """Print one line, the nonce and an object, and return its size in bytes.
 
-        A line that is too long is replaced by one that says so.
+        Replaces a line that is too long by one that says so.
         """
         text = self._encode(said)
         if len(text) > LINE:
@@ -166,7 +166,7 @@ def load(channel: Channel) -> ModuleType | None:
     """Import the code; if that fails, say why and return None."""
     module = ModuleType(NAME)
     module.__file__ = SOLUTION
-    # Python's own dict, as for any module, and not this module's copy.
+    # Python's own builtins, as for any module, and not this module's copy.
     vars(module)["__builtins__"] = vars(builtins)
     sys.modules[NAME] = module
     try:
@@ -222,13 +222,13 @@ def frames(error: BaseException, paths: Collection[str]) -> str:
 
 
 class UnplainError(Exception):
-    """The value is not plain data, or too much of it; the message says which."""
+    """The value is not plain data, or is too large; the message says which."""
 
 
 def written(value: object, *, apart: bool = False) -> str:
     """Write a value as an expression of at most CHARACTERS. Raises UnplainError.
 
-    For tests that run `apart`, what is of a type made of Python's own is written as of that one.
+    For tests that run `apart`, a value of a subclass of Python's types is written as of that type.
     """
     text = _Writer(apart=apart).write(value, DEPTH)
     if len(text) > CHARACTERS:
@@ -247,7 +247,7 @@ def type_name(value: object) -> str:
 def readable(value: Any) -> Any:
     """Return a value that a builtin reads without the code's own methods. Raises UnplainError.
 
-    An iterator is run to its end, and what it gave is given again.
+    An iterator is run to its end, and a new one over its values is returned.
     """
     if type(value) is Counter:
         value = dict(dict.items(value))
@@ -265,7 +265,7 @@ def readable(value: Any) -> Any:
             left.extend(part)
         else:
             raise UnplainError(_unplain(part))
-        # Kept, so that no other object gets its id.
+        # Keep the value, so that another object can't get its id.
         seen[id(part)] = part
     return iter(items) if runs else value
 
@@ -287,7 +287,7 @@ def shown(value: object, most: int = SHOWN) -> str:
 
 
 def _based(value: Any) -> Any:
-    """Return what a value of a named tuple, an enum, numpy and the like compares as."""
+    """Return the plain value that a named tuple, an enum, a numpy scalar and so on compares as."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     base = next((kind for kind in BASES if isinstance(value, kind)), None)
@@ -302,7 +302,7 @@ class _Writer:
         self._left, self._apart = ITEMS, apart
 
     def write(self, value: Any, depth: int) -> str:
-        """Write a value of a type that is known exactly, and what is in it."""
+        """Write a value of an exactly known type, with the values in it."""
         self._left -= 1
         if depth == 0:
             raise UnplainError(f"a value nested more than {DEPTH} deep")

@@ -25,17 +25,17 @@ class Outcomes:
         self.passed = self.failed = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Print how many tests there are."""
+        """Print the number of tests."""
         self._channel.say(collected=len(session.items))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Print which test begins, and forget the one before."""
+        """Print the test that begins, and forget the one before."""
         if self.passed + self.failed < LINES:
             self._channel.say(started=nodeid)
         self._compared, self._failure, self._skipped = {}, None, False
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
-        """Keep what a failing assertion compared."""
+        """Keep the values that a failing assertion compared."""
         if op in {"==", "is"}:
             self._compared = {"got": shown(left), "expected": shown(right)}
 
@@ -48,7 +48,7 @@ class Outcomes:
     def pytest_exception_interact(
         self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
     ) -> None:
-        """Keep what a test, or the collection of tests, raised."""
+        """Keep the error that a test, or the collection of tests, raised."""
         error = call.excinfo.value if call.excinfo else None
         if error is None:
             return
@@ -80,7 +80,7 @@ def main() -> None:
     solution = load(channel)
     if solution is None:
         return
-    # As in a script, the code's names are there; and test_fib.py may import them from fib.
+    # As in a script, the code's names are defined; and test_fib.py may import them from fib.
     stem = Path(task["file"]).stem
     also_named(solution, stem.removeprefix("test_").removesuffix("_test"), task["entry"])
     vars(builtins).update({**public(solution), **vars(builtins)})

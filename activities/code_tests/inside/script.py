@@ -1,8 +1,8 @@
 """Run a user's script of tests beside the code, which it may import as `solution`.
 
-The script is rewritten first: its assertions count themselves and say what they compared, and its
-statements are printed before they run, so that the last line names one that never ends. Pytest's
-own rewriting does not do that, and importing it takes longer than all of this.
+The script is rewritten first: its assertions count themselves and report what they compared, and
+its statements are printed before they run, so that the last line names one that never ends.
+Pytest's own rewriting does not do that, and importing it takes longer than all of this.
 """
 
 import ast
@@ -24,11 +24,11 @@ NOTHING = (
     "the script checks nothing: write what must hold as an assertion, such as assert f(2) == 4"
 )
 UNCHECKED = "none of the script's assertions ran: a file for pytest is named test_*.py"
-# Python's grammar allows no such names, so none of the script's is hidden.
+# Python's grammar does not allow these names, so they can't hide the script's.
 HOOK, GOT, EXPECTED = "@assertions", "@got", "@expected"
 COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Delete, ast.Raise)
-# What is left out where it needs a value that is not known yet.
+# Statements that are skipped if they need a value that is not known yet.
 LEFT_OUT = (*COMPOUND, ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)
 TEST = 500
 REFUSING = {"raises", "fail", "exit", "quit", "_exit", "abort"}
@@ -51,7 +51,7 @@ def _source(lines: list[str], node: ast.stmt, *, whole: bool = True) -> str:
 
 
 def _refuses(node: ast.AST) -> bool:
-    """Tell whether a node raises, ends, or calls what does if something is wrong."""
+    """Tell whether a node raises, ends the program, or calls a function that may."""
     match node:
         case ast.Raise():
             return True
@@ -61,14 +61,14 @@ def _refuses(node: ast.AST) -> bool:
 
 
 class UnknownError(BaseException):
-    """The code has not been called with these arguments yet; no test may catch it."""
+    """The code has not been called with these arguments yet; tests must not catch this."""
 
 
 class StandIn:
-    """Stands for the function that is tested, where the code itself is not.
+    """Stands for the tested function in a process without the code.
 
-    It returns what the code gave for the same call elsewhere, as `answers` says, and keeps the
-    calls that have no answer yet; one with an argument that is not plain data is an empty text.
+    It returns the code's answer to the same call from `answers`, and keeps the calls without an
+    answer yet; a call with an argument that is not plain data is kept as an empty text.
     """
 
     def __init__(self, answers: list[dict[str, str]]) -> None:
@@ -90,16 +90,16 @@ class StandIn:
         if "message" in answer:
             name, _, text = answer["message"].removeprefix("raises ").partition(": ")
             kind: Any = vars(builtins).get(name)
-            # One that ends a loop ends it too early for the test, as in a generator.
+            # StopIteration would end the test's own loop or generator too early.
             own = isinstance(kind, type) and issubclass(kind, Exception)
             if own and not issubclass(kind, StopIteration | StopAsyncIteration):
                 error = kind.__new__(kind, text)
-                # Some are made of more than a text.
+                # Some need more than a text.
                 with suppress(TypeError):
                     error.__init__(text)
                 raise error
             raise RuntimeError(answer["message"])
-        # The worker has written these, of literals alone.
+        # The worker wrote these, as literals alone.
         names = {"inf": math.inf, "nan": math.nan}
         value, changed = (eval(answer.get(part, "[]"), names) for part in ("value", "changed"))  # noqa: S307 its purpose
         for mine, now in zip((*given, *named.values()), changed, strict=False):
@@ -112,23 +112,23 @@ class StandIn:
 
 
 def _unread() -> Iterator[Any]:
-    """Go on where the code's values were not drawn any further."""
+    """Stop the test after the values that were drawn from the code."""
     raise UnknownError
     yield
 
 
 class View(Sequence[Any]):
-    """Values that can be gone through and counted, and equal no list."""
+    """Values that can be iterated and counted, and do not equal a list."""
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values
 
     def __len__(self) -> int:
-        """Count them."""
+        """Count the values."""
         return len(self._values)
 
     def __getitem__(self, place: Any) -> Any:
-        """Return one, or a part of them."""
+        """Return one value, or a slice."""
         return self._values[place]
 
 
@@ -136,7 +136,7 @@ class Assertions:
     """Counts the assertions that hold, and makes the error of one that fails.
 
     `say` prints the statement that runs next, in case the program ends within it, and returns the
-    size of that in bytes.
+    printed bytes.
     """
 
     def __init__(self, say: Callable[..., int], standing: StandIn | None = None) -> None:
@@ -149,13 +149,13 @@ class Assertions:
 
     @property
     def missing(self) -> Any:
-        """What a statement may raise that is left out: anything, once an answer was missing."""
+        """The errors that skip a statement: all of them, once an answer was missing."""
         return BaseException if self._standing and self._standing.asked else ()
 
     def begin(self, statement: str) -> None:
         """Say which statement begins, unless it is the same as before.
 
-        After STARTED_BYTES no statement is named any more, rather than a wrong one.
+        After STARTED_BYTES stop naming statements, rather than name a wrong one.
         """
         if statement != self._started and self._left > 0:
             self._started = statement
@@ -169,7 +169,7 @@ class Assertions:
         self.ran = True
 
     def failure(self, test: str, words: str, got: object, *more: object) -> AssertionError:
-        """Make the error of an assertion: its source, its operator, and what it compared."""
+        """Make the error of an assertion: its source, its operator, and the compared values."""
         self.ran = True
         error = AssertionError(*[message for message in more[-1:] if message is not None])
         compared = {"test": test, "got": harness.shown(got)}
@@ -188,7 +188,7 @@ class _Rewriter(ast.NodeTransformer):
         self._lines, self._left_out = lines, left_out
 
     def visit(self, node: ast.AST) -> Any:
-        """Rewrite what is in a statement, and print it first if it calls something."""
+        """Rewrite the parts of a statement, and print it first if it calls something."""
         made = super().visit(node)
         if isinstance(node, (*COMPOUND, *SIMPLE)) and any(
             isinstance(inner, ast.Call) for inner in ast.walk(node)
@@ -371,7 +371,7 @@ def _candidate(solution: ModuleType, entry: str | None) -> object:
 
 
 def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
-    """Say which test failed: the assertion, or the statement that raised."""
+    """Describe the failed test: the assertion, or the statement that raised."""
     compared = dict(getattr(error, "compared", {}))
     message = str(error) if isinstance(error, _UncheckedError) else harness.said(error)
     if "message" in compared:

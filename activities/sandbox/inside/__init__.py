@@ -1,4 +1,4 @@
-"""What runs inside the sandbox before a program does, by the standard library alone.
+"""The code that the sandbox runs before a program; it needs the standard library alone.
 
-The worker compiles these files and hands them to the sandbox's Python, which can't read them.
+The worker compiles these files for the sandbox's Python, which can't read them.
 """

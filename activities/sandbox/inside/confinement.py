@@ -1,8 +1,8 @@
-"""The Landlock backend inside: the program gives up its rights, and nothing it starts gets away.
+"""The Landlock backend inside: the program gives up its rights, and all that it starts is ended.
 
-The first process lets no signal out and ends what is left. The program's process gives up its
-rights for good, by Landlock's rules (files, no TCP, signals kept inside), capabilities, and a
-seccomp filter. Standard library only: the sandbox's own Python runs this before the program. The
+The first process keeps signals inside, and ends what the program leaves. The program's process
+gives up its rights for good, by Landlock's rules (files, no TCP, no signals out), capabilities, and
+a seccomp filter. Standard library only: the sandbox's own Python runs this before the program. The
 constants are those of linux/landlock.h, whose three system calls have one number on every
 architecture, linux/prctl.h and linux/capability.h.
 """
@@ -40,7 +40,7 @@ DEVICE = READ | WRITE | _TRUNCATE
 KEEP = (
     USE | WRITE | _REMOVE | _MAKE_FOLDER | _MAKE_FILE | _MAKE_FIFO | _MAKE_LINK | _REFER | _TRUNCATE
 )
-# What a rule on a file, rather than on a folder, may speak of.
+# The rights that a rule for a file may name; a rule for a folder may name all.
 _OF_A_FILE = EXECUTE | READ | WRITE | _TRUNCATE | _DEVICE_COMMANDS
 KEEP_CAPABILITIES, SUBREAPER, NO_NEW_PRIVILEGES = 8, 36, 38
 _SECCOMP, _FILTER_MODE, _AMBIENT, _RAISE = 22, 2, 47, 2
@@ -48,7 +48,7 @@ _CAPABILITY_VERSION = 0x2008_0522
 _READ_SEARCH = 2
 _KILL, _STOP = 9, 19
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# In a filter, and replaced by the program's own pid; activities/sandbox/seccomp.py.
+# A placeholder in a filter for the program's own pid; activities/sandbox/seccomp.py.
 _OWN_PID = (0x7FFF_FFF1).to_bytes(4, "little")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -57,8 +57,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def confine(settings: dict[str, Any]) -> None:
     """Give up all privileges, and apply the rules and the filter.
 
-    Of the settings: `reads_all` keeps the right to read files whatever their permissions, `rules`
-    are what is allowed below paths, and `filter` is an array of struct sock_filter.
+    Of the settings, `reads_all` keeps the right to read files whatever their permissions, `rules`
+    map paths to the rights below them, and `filter` is an array of struct sock_filter.
     """
     set_capabilities(reading=settings["reads_all"])
     prctl(NO_NEW_PRIVILEGES, 1)
@@ -75,9 +75,9 @@ def version() -> int:
 
 
 def keep_signals_in() -> bool:
-    """Enter a domain that no signal leaves: a kill of -1 then ends only what is in it.
+    """Enter a domain that signals can't leave: a kill of -1 then ends only its processes.
 
-    Returns False and does nothing before version 6, which can't.
+    Landlock has such domains from version 6 on; before, do nothing and return False.
     """
     if version() < 6:
         return False
@@ -139,7 +139,7 @@ class _Filter(ctypes.Structure):
 
 
 def set_capabilities(*, reading: bool) -> None:
-    """Give up all capabilities, for good once nothing that is executed gains any.
+    """Give up all capabilities, for good once executed programs can't gain any.
 
     `reading` keeps the one to read files and folders whatever their permissions, for a Python in a
     folder that only root can enter. Landlock limits it, and programs that are executed have it too.
@@ -157,10 +157,10 @@ def prctl(option: int, *arguments: int) -> None:
 
 
 def prepare(settings: Settings) -> None:
-    """Become the parent of every orphan, and let no signal out, before the program starts."""
+    """Become the parent of every orphan, and keep signals inside, before the program starts."""
     prctl(SUBREAPER, 1)
     if settings["reads_all"]:
-        # Root's stay permitted after the change of user, until others are set.
+        # Root's capabilities stay permitted after the change of user, until others are set.
         prctl(KEEP_CAPABILITIES, 1)
     # Landlock and the filter need this first.
     prctl(NO_NEW_PRIVILEGES, 1)
@@ -194,7 +194,7 @@ def sweep(settings: Settings) -> None:
 def _is_given_up(folder: str, *, wait: bool) -> bool:
     """Tell whether the worker's lock on a folder is gone, and the worker with it.
 
-    Of a worker that dies the kernel may close the lifeline first: then wait for the lock.
+    When a worker dies, the kernel may close its lifeline first: then wait for the lock.
     """
     import fcntl
 
@@ -246,9 +246,9 @@ def _signal(pid: int, number: int = _KILL) -> None:
 
 
 def clear(top: str) -> None:
-    """Delete a folder and all in it, following no link. No process may still change it.
+    """Delete a folder and all in it, without following links. Processes must not change it now.
 
-    Inner folders are first moved up to it, so that no path grows long and no recursion deep.
+    Inner folders are first moved up to it, so that paths stay short and recursion is not needed.
     """
     handle = os.open(top, _FOLDER)
     try:

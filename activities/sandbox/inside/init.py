@@ -48,7 +48,7 @@ def main(settings: Settings, status_fd: int, lifeline_fd: int, hooks: Hooks) -> 
     if os.read(lifeline_fd, 1) != b"g":
         os._exit(1)
     mark, stdin, feeding = mmap.mmap(-1, MARK_BYTES), *os.pipe()
-    # What exists by now need not be looked through, and so copied, when the program ends.
+    # Keep the last garbage collection from looking at, and so copying, all that exists by now.
     gc.freeze()
     pid = os.fork()
     if not pid:
@@ -82,7 +82,7 @@ class Child:
         self._left = memoryview(text)
 
     def feed(self, stdin: int) -> None:
-        """Write as much of the input as fits now; close it at the end, or when nobody reads it."""
+        """Write as much of the input as fits now; close it at its end, or once it has no reader."""
         try:
             written = os.write(stdin, self._left[:FEED_BYTES]) if self._left else 0
         except BlockingIOError:
@@ -107,7 +107,7 @@ def _wake_on_death() -> int:
 
 
 def _attend(child: Child, waker: int, lifeline: int) -> bool:
-    """Reap and feed until the program ends or the lifeline does; tell if that means: worker dead.
+    """Reap and feed until the program or the lifeline ends; True if the worker has died.
 
     A living worker writes to the lifeline before it closes it.
     """
@@ -144,7 +144,7 @@ def _reap(child: Child) -> None:
 
 
 def _ending(child: Child) -> str:
-    """Say how it ended, in words that the worker reads: numbers, and the mark in hexadecimal."""
+    """Report to the worker how the program ended: numbers, and the mark in hexadecimal."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     status = child.status
     code = os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else -1
@@ -230,7 +230,7 @@ def _execute(argv: tuple[str, ...], mark: Mark) -> None:
 class Mark:
     """What the program's process reports in memory that it shares with the first process.
 
-    No descriptor leads there: a program that writes to all of them or closes them changes nothing.
+    It has no descriptor, so a program that writes to or closes all of its own can't change it.
     """
 
     def __init__(self, memory: mmap.mmap) -> None:
@@ -240,7 +240,7 @@ class Mark:
         self.cause = ""
 
     def set(self, stage: str, detail: str = "") -> None:
-        """Record how far it came; a child of the program records nothing."""
+        """Record how far it came, unless this is a child of the program."""
         if os.getpid() != self._pid:
             return
         said = f"{stage} {detail}".encode(errors="replace")[:1_000]
@@ -268,7 +268,7 @@ def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) ->
         raise
     except BaseException as error:  # the program may raise anything
         mark.code, mark.cause = 1, cause_of(error)
-        # Our own frames are no part of its traceback.
+        # Leave our own frames out of its traceback.
         trace = error.__traceback__
         while trace and trace.tb_frame.f_code.co_filename == OURS:
             trace = trace.tb_next

@@ -111,7 +111,7 @@ async def test_an_index_that_is_being_written_is_searched_as_it_is(documents: Do
 
     assert [each.source for each in found.passages] == ["a.txt"]
     assert found.warnings == (
-        "another worker is reading this folder: what it has read so far was searched",
+        "another worker is still reading this folder: only the files read so far were searched",
     )
 
 

@@ -104,7 +104,7 @@ def unprivileged() -> Iterator[Documents]:
 
 @pytest.mark.parametrize(
     ("target", "reason"),
-    [("../../inner", "links that lead out"), (".aws", "links to what is hidden or installed")],
+    [("../../inner", "links that lead out"), (".aws", "links to hidden or installed files")],
 )
 def test_a_folder_that_became_a_link_is_not_followed(
     documents: Documents, target: str, reason: str
@@ -193,16 +193,16 @@ FOLDERS = {
             "shown.txt": "-> .aws/key",
             "pear": "-> node_modules/pear",
         },
-        ("links to what is hidden or installed (3): pear, shown, shown.txt",),
+        ("links to hidden or installed files (3): pear, shown, shown.txt",),
     ),
     "links within, above and in a circle": (
         {"known": "-> .", "one": "-> two", "two": "-> one", "gone": "-> nowhere", "in/up": "-> .."},
         ("can't be read (3): gone, one, two",),
     ),
     "what is too large": ({"large.txt": "large"}, ("over 20 MB (1): large.txt",)),
-    "no files": (
+    "not regular files": (
         {"pipe.pdf": "pipe", "socket.txt": "socket"},
-        ("no files (2): pipe.pdf, socket.txt",),
+        ("not regular files (2): pipe.pdf, socket.txt",),
     ),
     "a name that acts on a terminal": ({"\x1b[2J.png": "binary"}, ("no text (1): ␛[2J.png",)),
 }
@@ -251,8 +251,8 @@ def replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "gone": (Path.unlink, "can't be read"),
-    "a pipe": (replaced(os.mkfifo), "no files"),
-    "a folder": (replaced(Path.mkdir), "no files"),
+    "a pipe": (replaced(os.mkfifo), "not regular files"),
+    "a folder": (replaced(Path.mkdir), "not regular files"),
     "a link": (replaced(lambda path: path.symlink_to("/etc/hostname")), "can't be read"),
     "large": (lambda path: os.truncate(path, 200_000_000), "over 20 MB"),
 }

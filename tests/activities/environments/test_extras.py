@@ -143,11 +143,11 @@ def test_games(task: str, name: str, settings: dict[str, object]) -> None:
     [
         ("", "no game"),
         ("chess", "no game 'chess'; it has simple, coin_collector"),
-        ("coin:high", "'high' is no setting of coin_collector, or too large; it has level=1"),
-        ("coin:1,2", "'2' is no setting"),
-        ("coin:level=yes", "'level=yes' is no setting"),
+        ("coin:high", "'high' is not a setting of coin_collector, or too large; it has level=1"),
+        ("coin:1,2", "'2' is not a setting"),
+        ("coin:level=yes", "'level=yes' is not a setting"),
         ("custom:31", "too large; it has rooms=1, objects=1, quest=1"),
-        ("cooking:open=2", "'open=2' is no setting"),
+        ("cooking:open=2", "'open=2' is not a setting"),
     ],
 )
 def test_unknown_games(task: str, message: str) -> None:

@@ -121,7 +121,7 @@ def test_a_function_without_named_arguments_is_no_tool() -> None:
     def add(first: int, /, second: int) -> int:
         return first + second
 
-    with pytest.raises(ValueError, match="add: a tool has named arguments alone"):
+    with pytest.raises(ValueError, match="add: a tool may only have named arguments"):
         tool()(add)
 
 

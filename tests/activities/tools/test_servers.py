@@ -138,7 +138,7 @@ async def test_a_tool_that_changes_once_it_was_checked_is_not_called(worker: Wor
     assert found is not None
     checked = found.model_copy(update={"parameters": {"type": "object"}})
 
-    with pytest.raises(ToolError, match="has just changed, and nothing was done"):
+    with pytest.raises(ToolError, match="have just changed, so it was not called"):
         await server.call(checked, {"first": 1, "second": 2})
     assert worker.called() == []
 

@@ -233,7 +233,7 @@ async def test_a_permission_is_found_page_by_page(
 
     assert found == sorted(noted.calls) == ["look sea", "look sky", "look sun"]
     assert again[0]["digest"] == word["digest"]
-    assert again[0]["doubts"] == ["nobody has allowed it yet"]
+    assert again[0]["doubts"] == ["it has not been allowed yet"]
 
 
 async def waiting(handle: Handle, calls: int = 1) -> Any:
@@ -331,7 +331,7 @@ async def test_a_tool_that_changed_after_it_was_allowed_is_asked_about_again(
 
     assert nothing == []
     assert asked[0]["doubts"] == [
-        "it is not as it was allowed: what the tool takes changed",
+        "the tool's parameters have changed since it was allowed",
     ]  # fmt: skip
     assert "is not the one that was shown" in said
     assert changing.calls == ["write a to the owner"]
@@ -470,7 +470,7 @@ async def test_rules_that_changed_since_the_listing_hold(client: Client) -> None
         await permit(handle, 1)
         await ended(handle)
 
-    assert seen["questions"][0]["doubts"] == ["nobody has allowed it yet"]
+    assert seen["questions"][0]["doubts"] == ["it has not been allowed yet"]
     assert (nothing, noted.calls) == ([], ["write a"])
 
 
