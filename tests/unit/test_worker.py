@@ -28,7 +28,8 @@ def printed(code: str, env: dict[str, str] | None = None) -> str:
 
 def test_nothing_but_its_adapter_imports_litellm() -> None:
     """LiteLLM costs seconds and much memory: only a worker that serves models pays them."""
-    ours = "starter, mull.connection, mull.telemetry, worker, workflows.self_consistency, commands.start"
+    ours = "starter, mull.connection, mull.telemetry, worker, workflows.self_consistency"
+    ours += ", commands.start"
     code = f"import sys, {ours}; print({{'litellm', 'xllamacpp', 'openai'}} & set(sys.modules))"
 
     assert printed(code) == "set()\n"
