@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic_core import to_jsonable_python
 
-from commands import command, plans, start
+from commands import command, start
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
@@ -44,7 +44,7 @@ are not to be built on, or were not started (--accept-any makes this 0), 5 cance
 _steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that is here")
 
 
-@takes_fields(BatchRequest, {start.BOUNDS: plans.BOUNDS})
+@takes_fields(BatchRequest)
 def batch(
     file: Annotated[str | None, typer.Argument(help="The lines; - reads standard input.")] = None,
     options: Annotated[

@@ -11,11 +11,12 @@ import sys
 import textwrap
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
 from threading import Thread, Timer
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 from urllib.parse import quote
 
 import typer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
+    from mull.option import Option
     from mull.request import Frozen
 
 # Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
@@ -307,6 +309,7 @@ FLAGS = {
     "options": "--set",
     "environment": "--env",
     "judges": "--judge",
+    "sources": "--source",
     "environment_seed": "--env-seed",
     "step_timeout_seconds": "--step-timeout",
 }
@@ -315,6 +318,19 @@ FLAGS = {
 def option_of(field: str) -> str:
     """Return the option for a request's field."""
     return FLAGS.get(field, f"--{field.replace('_', '-')}")
+
+
+def options_of(request: "type[Frozen]") -> "dict[str, Option]":
+    """List the fields of a request that are options, in the order of its command's help."""
+    from mull.option import Heading, Option
+
+    moved, found = getattr(request, "headings", {}), dict[str, Option]()
+    for name, field in request.model_fields.items():
+        declared = field.json_schema_extra
+        if isinstance(declared, Option) and (to := moved.get(name, declared.heading)) is not None:
+            found[name] = replace(declared, heading=to)
+    order = get_args(Heading)
+    return dict(sorted(found.items(), key=lambda pair: order.index(pair[1].heading)))
 
 
 # The field that an error names, the wrong part of it, and an index in a list.
@@ -393,23 +409,11 @@ def _named(field: str) -> str:
     return field if field in arguments else option_of(field)
 
 
-class Form(NamedTuple):
-    """How a field is typed that is not typed as it stands, and what reads the value of its option.
-
-    `said` is the help, by default the field's own.
-    """
-
-    read: Callable[[str, Any], Any]
-    kind: Any = Path
-    metavar: str | None = "FILE"
-    said: str = ""
-
-
 def called_with(
     command: Callable[..., None],
     tuples: Mapping[str, Callable[..., Any]],
     taken: Mapping[str, Sequence[str]],
-    forms: Mapping[str, Form],
+    readers: Mapping[str, Callable[[str, Any], Any]],
 ) -> Callable[..., None]:
     """Have a command called with the values of its options, as fields of a request and as tuples.
 
@@ -428,9 +432,9 @@ def called_with(
             field, _, end = name.partition("__")
             if value is not None or field not in fields:
                 fields[field] = False if end == "off" and value else value
-        for name, form in forms.items():
+        for name, read in readers.items():
             value = fields.get(name)
-            fields[name] = None if value is None else form.read(option_of(name), value)
+            fields[name] = None if value is None else read(option_of(name), value)
         command(**made, **fields)
 
     return called

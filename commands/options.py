@@ -5,23 +5,24 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
 
 import typer
 from pydantic import TypeAdapter
 
-from commands.command import Exit, Form, called_with, checked, fail, option_of, read_file, tell
-from mull.agents.memory import PlannerExample, ReflectorExample
-from mull.request import EarlierMessage, Frozen, SamplingOptions, explain, unambiguous_json
-from mull.sampling.probability import CalibrationMap
+from commands.command import (
+    Exit,
+    called_with,
+    checked,
+    fail,
+    option_of,
+    options_of,
+    read_file,
+    tell,
+)
+from mull.option import Form, Option
+from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
 
-# Second names, which help only mentions.
-ALIASES = {
-    "rule": "--entropy-mode",
-    "score_threshold": "--confidence-threshold",
-    "call_timeout_seconds": "--call-timeout-seconds",
-}
-VARIABLES = {"model": "MULL_MODEL"}
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
@@ -40,7 +41,9 @@ def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
     """Read a file of JSON as this type, or exit with an error that says what is expected."""
     text = read_file(option, path)
     try:
-        return TypeAdapter(kind).validate_python(unambiguous_json(text))
+        value = unambiguous_json(text)
+        # None is an option that is not given.
+        return TypeAdapter(kind).validate_python({} if value is None else value)
     except ValueError as error:
         fail(f"{option}: {path}: {explain(error)}; expected {expected}.", Exit.USAGE)
 
@@ -60,63 +63,49 @@ def _split(_: str, given: str) -> list[str]:
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
-def _examples(kind: type[PlannerExample | ReflectorExample]) -> Form:
-    expected = f"a list of objects with {' and '.join(kind.model_fields)}"
-    read = partial(_read_json, list[kind], expected)  # type: ignore[valid-type] # a type of the table
-    return Form(read, said="Your own, as JSON, in place of the environment's.")
+class Reader(NamedTuple):
+    """What an option takes, and what reads it, where its field is not typed as it stands."""
+
+    read: Callable[..., Any]
+    kind: Any = str
+    metavar: str | None = None
 
 
-MESSAGES = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
-INSTRUCTIONS = Form(read_file, said="Your own, in place of those that are there.")
-FORMS = {
-    "docs": Form(lambda _, given: given and place_of("folder", given), str, None),
-    "system": Form(read_file),
-    "context": Form(
-        lambda option, paths: [read_file(option, path) for path in paths],
-        list[Path],
-        said="A text that it is about, quoted as material; can be repeated.",
+READERS: dict[Form | None, Reader] = {
+    "folder": Reader(lambda _, given: given and place_of("folder", given)),
+    "text": Reader(read_file, Path, "FILE"),
+    "texts": Reader(
+        lambda option, paths: [read_file(option, path) for path in paths], list[Path], "FILE"
     ),
-    "messages": Form(
-        partial(_read_json, tuple[EarlierMessage, ...], MESSAGES),
-        said=f"Earlier messages as JSON, the oldest first: {MESSAGES}.",
-    ),
-    "options": Form(
-        _read_settings,
-        list[str],
-        "NAME=VALUE",
-        "A sampling option, if the provider has it; can be repeated. One of"
-        f" {', '.join(SamplingOptions.model_fields)}.",
-    ),
-    "prompt_template": Form(read_file),
-    "calibration": Form(partial(_read_json, CalibrationMap, "a map of `mull replay --calibrate`")),
-    "tools": Form(
-        _split,
-        str,
-        "A,B",
-        "The tools that may be used, by name or group (python, documents, a server); all of the"
-        ' worker by default, none with --tools "".',
-    ),
-    "packages": Form(_split, str, "A,B"),
-    "planner_instructions": INSTRUCTIONS,
-    "reflector_instructions": INSTRUCTIONS,
-    "planner_examples": _examples(PlannerExample),
-    "reflector_examples": _examples(ReflectorExample),
+    "json": Reader(_read_json, Path, "FILE"),
+    "settings": Reader(_read_settings, list[str], "NAME=VALUE"),
+    "names": Reader(_split, str, "A,B"),
+    "model": Reader(lambda _, given: given, str, "MODEL"),
+    "models": Reader(lambda _, given: given, list[str], "MODEL"),
 }
 
 
 def takes_fields(
-    request: type[Frozen], panels: Mapping[str, Sequence[str]]
+    request: type[Frozen], *names: str, under: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's `**fields` by one option for each field named in `panels`.
+    """Replace a command's `**fields` by one option for each field that its request declares one of.
 
-    Help, range, choices and default come from the field. An option that is not given is None; one
-    in a form of its own is read. A parameter that is a tuple, such as `new: New`, is replaced by
-    those of the tuple's fields that are options.
+    With `names`, only for these, and `under` is what they stand under in its help. Help, range,
+    choices and default come from the field. An option that is not given is None; one in a form of
+    its own is read. A parameter that is a tuple, such as `new: New`, is replaced by those of the
+    tuple's fields that are options.
     """
     schema = request.model_json_schema(by_alias=False)["properties"]
-    named = [(name, panel) for panel, names in panels.items() for name in names]
-    added = [option for name, panel in named for option in _options(name, schema[name], panel)]
-    forms = {name: FORMS[name] for name, _ in named if name in FORMS}
+    declared = options_of(request)
+    added, readers = list[inspect.Parameter](), dict[str, Callable[[str, Any], Any]]()
+    for name in names or declared:
+        option = declared[name]
+        added += _options(name, schema[name], option, under or option.heading)
+        if option.form == "json":
+            kind = request.model_fields[name].annotation
+            readers[name] = partial(_read_json, kind, option.expected)
+        elif option.form is not None:
+            readers[name] = READERS[option.form].read
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command)
@@ -128,7 +117,7 @@ def takes_fields(
                 kept.append(one.replace(kind=one.KEYWORD_ONLY))
         grouped = {name: _grouped(kind) for name, kind in tuples.items()}
         taken = {name: [one.name for one in options] for name, options in grouped.items()}
-        called = called_with(command, tuples, taken, forms)
+        called = called_with(command, tuples, taken, readers)
         options = [one for group in grouped.values() for one in group]
         called.__signature__ = own.replace(  # type: ignore[attr-defined]
             parameters=[*kept, *options, *added]
@@ -148,32 +137,34 @@ def _grouped(kind: Any) -> list[inspect.Parameter]:
     ]
 
 
-def _options(name: str, field: Mapping[str, Any], panel: str) -> list[inspect.Parameter]:
+def _options(
+    name: str, field: Mapping[str, Any], option: Option, panel: str
+) -> list[inspect.Parameter]:
     """Make a field's option, and a hidden one if it has a second name.
 
     What follows `__` in a parameter's name is not part of the field's.
     """
-    if form := FORMS.get(name):
-        said = form.said or _help(name, field, field, ())
-        option = typer.Option(
-            option_of(name), help=said, metavar=form.metavar, rich_help_panel=panel
-        )
-        return [_parameter(name, Annotated[form.kind | None, option])]
     value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
     choices = value.get("enum", [value["const"]] if "const" in value else [])
-    kind: Any = Literal[*choices] if choices else TYPES[value["type"]]
-    off = kind is bool and field.get("default")
     few = "|".join(choices)
-    option = typer.Option(
+    kind: Any
+    if option.form is not None:
+        _, kind, metavar = READERS[option.form]
+    elif choices:
+        kind, metavar = Literal[*choices], few if len(few) <= FEW else "CHOICE"
+    else:
+        kind, metavar = TYPES[value["type"]], None
+    off = kind is bool and field.get("default")
+    shown = typer.Option(
         f"--no-{name.replace('_', '-')}" if off else option_of(name),
-        help=_help(name, field, value, choices if len(few) > FEW else ()),
-        metavar=few if 0 < len(few) <= FEW else "CHOICE" if choices else None,
-        envvar=VARIABLES.get(name),
+        help=_help(option, field, value, choices if len(few) > FEW else ()),
+        metavar=metavar,
+        envvar=option.variable,
         rich_help_panel=panel,
     )
-    made = {f"{name}__off" if off else name: option}
-    if name in ALIASES:
-        made[f"{name}__also"] = typer.Option(ALIASES[name], hidden=True)
+    made = {f"{name}__off" if off else name: shown}
+    if option.also:
+        made[f"{name}__also"] = typer.Option(option.also, hidden=True)
     return [_parameter(known, Annotated[kind | None, one]) for known, one in made.items()]
 
 
@@ -183,7 +174,7 @@ def _parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
 
 
 def _help(
-    name: str, field: Mapping[str, Any], value: Mapping[str, Any], choices: Sequence[str]
+    option: Option, field: Mapping[str, Any], value: Mapping[str, Any], choices: Sequence[str]
 ) -> str:
     """Format a field's description with its choices or its range, and its default."""
     off, _, description = field["description"].rpartition("Off: ")
@@ -196,8 +187,8 @@ def _help(
         said.append(f"{lowest:g} to {highest:g}")
     if "default" not in field:
         said.append("required")
-    elif default is not None and not isinstance(default, bool | list):
+    elif default is not None and not isinstance(default, bool | list | dict):
         said.append(f"{default} by default")
-    if name in ALIASES:
-        said.append(f"or {ALIASES[name]}")
+    if option.also:
+        said.append(f"or {option.also}")
     return "; ".join(said) + "."

@@ -21,7 +21,6 @@ from mull.request import explain
 from mull.sheet import EMBEDDED
 from mull.text import tally_words, usd
 
-BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
 EVALUATION_OUT = 350
 CHARACTERS_A_TOKEN = 4

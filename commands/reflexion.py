@@ -78,32 +78,16 @@ Examples:
 """,
 }
 
-TASK, MODELS = "Task", "Models and prompts"
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
 # Their tasks are more than a name, which the worker reads in a file.
 READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
-PROMPTS = ("planner_instructions", "reflector_instructions")
-PLACE = ("environment", "environment_seed", "docs")
-# What an agent takes that tries a task in episodes.
-PANELS = {
-    TASK: PLACE,
-    "Episodes": ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
-    "Memory": ("memory", "scope"),
-    MODELS: (
-        "model", "judge", "reflector", "temperature", "seed", "max_output_tokens",
-        *PROMPTS, "planner_examples", "reflector_examples",
-    ),
-    start.BOUNDS: (
-        *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
-    ),
-}  # fmt: skip
-_task = partial(typer.Option, rich_help_panel=TASK)
+_task = partial(typer.Option, rich_help_panel="Task")
 BY_CASES = "Exit with code 4 where the hidden test ran beside the code, or not at all."
 RequireCases = Annotated[bool, typer.Option("--require-cases", help=BY_CASES)]
 
 
-@takes_fields(ReflexionRequest, PANELS)
+@takes_fields(ReflexionRequest)
 def reflexion(
     task: Annotated[str | None, _task(help="The task's name; by default all of FILE.")] = None,
     tasks: Annotated[

@@ -18,7 +18,7 @@ from commands import start
 from commands.command import Exit, checked, fail
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
-from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, RequireCases, names_in
+from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest, held_out
@@ -63,16 +63,13 @@ goes on).
 """,
 }
 
-TRAINING, RUN = "Training", "RUN"
+RUN = "RUN"
 # Tokens of a row where no option bounds them.
 SUPPOSED_TOKENS = 1_000
-_task = partial(typer.Option, rich_help_panel=TASK)
+_task = partial(typer.Option, rich_help_panel="Task")
 
 
-@takes_fields(
-    RetroformerRequest,
-    {"Reflections": ("reward_model", "reflection_tries", "reflection_temperature"), **PANELS},
-)
+@takes_fields(RetroformerRequest)
 def retroformer(
     task: Annotated[str, _task(help="The task's name.")],
     tasks: Annotated[str | None, _task(metavar="FILE", help="The file of the task.")] = None,
@@ -88,25 +85,7 @@ def retroformer(
     start.begin(RetroformerRequest, fields, new, wanted)
 
 
-@takes_fields(
-    RetroformerTrainingRequest,
-    {
-        TASK: PLACE,
-        MODELS: PROMPTS,
-        "Rollouts": (
-            "reflector", "model", "held_out", "control", "rollouts", "concurrency", "step_limit",
-            "temperature", "reflector_temperature", "max_output_tokens", "keep_script_verdicts",
-        ),
-        TRAINING: (
-            "method", "base_model", "tuned", "pairing", "seed", "epochs", "learning_rate",
-            "lora_rank", "lora_alpha", "batch_size", "rows_at_once", "beta", "max_length",
-        ),
-        start.BOUNDS: (
-            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds",
-            "stage_timeout_seconds", "max_attempts",
-        ),
-    },
-)  # fmt: skip
+@takes_fields(RetroformerTrainingRequest)
 def train(
     tasks: Annotated[
         str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")

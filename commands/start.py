@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from commands import command, follow
-from commands.command import Exit, fail, option_of, with_client
+from commands.command import Exit, fail, option_of, options_of, with_client
 from commands.follow import New, Wanted
 from commands.options import takes_fields
 from mull.critique.criteria import Criterion
@@ -75,37 +75,13 @@ still open: critiques, failing tests (--accept-any makes this 0, but not with --
 """,
 }
 
-BOUNDS, REVIEW = "Bounds", "A person's review"
-ANSWERS, DRAFTS, JUDGES = "Model and answers", "Writer and draft", "Judges and criteria"
-GUARDS, PATH, CODE = "Guardrails", "Path and models", "Code and its tests"
-ASKED, FRAMING = "What the model is asked with", ("system", "context", "messages", "options")
-BUDGETS = ("budget_tokens", "budget_usd", "budget_seconds")
-LIMITS = ("wall_seconds", "cpu_seconds", "memory_mb", "disk_mb")
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
 
 _file = partial(typer.Option, metavar="FILE")
-_draft = partial(_file, rich_help_panel=DRAFTS)
-_judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
-_guard = partial(typer.Option, rich_help_panel=GUARDS)
+_guard = partial(typer.Option, rich_help_panel="Guardrails")
 
 
-@takes_fields(
-    SelfConsistencyRequest,
-    {
-        ANSWERS: (
-            "model", "prompt_template", "answers", "temperature", "seed", "max_output_tokens",
-            "calibration",
-        ),
-        ASKED: FRAMING,
-        "When to stop": (
-            "preset", "rule", "min_responses", "max_responses", "quorum", "confidence_threshold",
-            "entropy_threshold", "entropy_weight", "min_entropy_samples", "epsilon",
-            "beta_threshold", "ahead_by", "futility",
-        ),
-        BOUNDS: ("max_concurrency", "hurry", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
-        REVIEW: ("review_when", "review_timeout_seconds"),
-    },
-)  # fmt: skip
+@takes_fields(SelfConsistencyRequest)
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     require_confidence: Annotated[
@@ -136,32 +112,14 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
-@takes_fields(
-    ReflectOnResultRequest,
-    {
-        DRAFTS: ("model", "format", "temperature", "seed", "max_output_tokens"),
-        ASKED: FRAMING,
-        JUDGES: ("judge_max_output_tokens", "panel", "criteria"),
-        "When to revise": ("score_threshold", "max_revisions", "min_gain"),
-        "Whether to reflect": ("reflect", "complexity", "min_complexity", "synthesis_follows"),
-        BOUNDS: (*BUDGETS, "call_timeout_seconds", "max_attempts"),
-        REVIEW: ("review_below", "review_timeout_seconds"),
-    },
-)
+@takes_fields(ReflectOnResultRequest)
 def reflect(
     query: Annotated[str, typer.Argument(help="The query; - reads it from standard input.")],
     draft: Annotated[
         str | None,
-        _draft(help="Judge this draft instead of generating one; - reads standard input."),
-    ] = None,
-    source: Annotated[
-        list[Path] | None, _draft(help="A text to cite as [1], [2] and so on; can be repeated.")
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        _judge(
-            help="The model that judges; repeat it for a panel. The worker's judge by default.",
-            rich_help_panel=JUDGES,
+        _file(
+            help="Judge this draft instead of generating one; - reads standard input.",
+            rich_help_panel="Writer and draft",
         ),
     ] = None,
     criterion: Annotated[
@@ -169,7 +127,7 @@ def reflect(
         typer.Option(
             help=f"Your own criterion, {CRITERION_FORM}, instead of a preset; can be repeated.",
             metavar="CRITERION",
-            rich_help_panel=JUDGES,
+            rich_help_panel="Judges and criteria",
         ),
     ] = None,
     guardrail: Annotated[
@@ -193,8 +151,6 @@ def reflect(
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
     fields["query"] = subject_of(query, "the query")
     fields["draft"] = None if draft is None else command.read_given("--draft", draft)
-    fields["sources"] = [command.read_file("--source", path) for path in source or []]
-    fields["judges"] = judge or []
     if criterion:
         fields["criteria"] = _own_criteria(fields["criteria"], criterion)
     unknown = [name for name in guardrail or [] if name not in known_guardrails()]
@@ -206,34 +162,17 @@ def reflect(
     begin(ReflectOnResultRequest, fields, new, wanted._replace(required=require_score))
 
 
-@takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
-@takes_fields(
-    MultiPathRequest,
-    {
-        "Documents": ("docs", "passages"),
-        PATH: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
-        "How long to revise": ("max_revisions",),
-        CODE: ("packages", "entry", "language"),
-        BOUNDS: (*BUDGETS, "call_timeout_seconds", "max_attempts"),
-        REVIEW: ("review_open", "review_timeout_seconds"),
-    },
-)
+@takes_fields(Limits)
+@takes_fields(MultiPathRequest)
 def agent(
     prompt: Annotated[str, typer.Argument(help="The task; - reads it from standard input.")],
-    judge: Annotated[
-        str | None,
-        _judge(
-            help="The model that reflects on reports. The worker's judge by default.",
-            rich_help_panel=PATH,
-        ),
-    ] = None,
     tests: Annotated[
         Path | None,
         _file(
             help="Your tests: test_*.py or *_test.py for pytest, else a script. They import"
             " the code as `solution` and imply --mode code. Without tests the prompt's"
             " examples are used, or else the model writes tests first.",
-            rich_help_panel=CODE,
+            rich_help_panel="Code and its tests",
         ),
     ] = None,
     out: Annotated[Path | None, _file(help="Write the report or the code to this file.")] = None,
@@ -254,10 +193,9 @@ def agent(
         if fields["mode"] == "research" and given is not None:
             said = f"--{option} is only for code, and can't be combined with --mode research."
             fail(said, Exit.USAGE)
-    limits = {name: bound for name in LIMITS if (bound := fields.pop(name)) is not None}
-    fields["limits"] = limits or None
+    known = {name: fields.pop(name) for name in options_of(Limits)}
+    fields["limits"] = {name: one for name, one in known.items() if one is not None} or None
     fields["prompt"] = subject_of(prompt, "the prompt")
-    fields["judge"] = judge
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"
@@ -271,29 +209,6 @@ def subject_of(given: str, what: str) -> str:
     return command.read_stdin(what) if given == "-" else given
 
 
-ENTROPY = ("combined", "entropy_only")
-REFLECTING = (
-    "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
-)  # fmt: skip
-# Fields that have an effect only with some values of another field, and only beside another one.
-LEARNING = ("reflexion", "last_episode_and_reflexion")
-ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
-    "entropy_threshold": ("rule", ENTROPY),
-    "entropy_weight": ("rule", ("combined",)),
-    "min_entropy_samples": ("rule", ENTROPY),
-    "epsilon": ("rule", ("predictive",)),
-    "beta_threshold": ("rule", ("beta",)),
-    "ahead_by": ("rule", ("ahead_by",)),
-    "creative": ("mode", (None, "research")),
-    **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
-    **dict.fromkeys(("memory", "reflector"), ("strategy", LEARNING)),
-}
-ONLY_BESIDE = {
-    "passages": ("docs",),
-    "scope": ("memory",),
-    "review_timeout_seconds": ("review_when", "review_below", "review_open"),
-}
 # Where a batch asks what the options of a command say: what would begin is put here instead.
 instead: ContextVar[list[tuple[dict[str, Any], New, Wanted]] | None]
 instead = ContextVar("instead", default=None)
@@ -346,19 +261,19 @@ def _tests(path: Path) -> dict[str, str]:
     return known
 
 
-def unused(request: Any, given: Collection[str]) -> list[str]:
+def unused(request: Request, given: Collection[str]) -> list[str]:
     """Name the given fields that have no effect in this request, and say why, as options."""
     said = []
-    for field, (other, values) in ONLY_WITH.items():
-        # Futility compares with the threshold, whatever the rule.
-        needed = field == "confidence_threshold" and "futility" in given
-        if field not in given or needed or not hasattr(request, other):
-            continue
-        if getattr(request, other) not in values:
-            why = f"{option_of(other)} {getattr(request, other)}"
-            said.append(f"{option_of(field)} has no effect with {why}")
-    for field, others in ONLY_BESIDE.items():
-        known = [other for other in others if hasattr(request, other)]
-        if known and field in given and not any(getattr(request, other) for other in known):
-            said.append(f"{option_of(field)} has no effect without {option_of(known[0])}")
+    for field, option in options_of(type(request)).items():
+        others = [one for one in (option.only_with or {}).items() if hasattr(request, one[0])]
+        known = [(getattr(request, other), values) for other, values in others]
+        effects = [value if values is None else value in values for value, values in known]
+        if field in given and effects and not any(effects):
+            other, values = others[0]
+            why = (
+                f"out {option_of(other)}"
+                if values is None
+                else f" {option_of(other)} {known[0][0]}"
+            )
+            said.append(f"{option_of(field)} has no effect with{why}")
     return said

@@ -1,8 +1,6 @@
 """`turn`: start a tool-using turn, show it live, and print its answer."""
 
-import json
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -34,35 +32,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 """
 }
 
-MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
-
-@takes_fields(
-    ToolTurnRequest,
-    {
-        MODEL: ("model", "temperature", "seed", "max_output_tokens", "stream"),
-        start.ASKED: start.FRAMING,
-        TOOLS: ("docs", "tools"),
-        REFLECTION: (
-            "think_level", "reflect_every", "reflect_on_tool_error", "reflect_on_uncertainty",
-            "reflection_feeds_back", "max_reflections",
-        ),
-        start.BOUNDS: (
-            "max_steps", "max_tool_calls", "max_context_tokens", *start.BUDGETS,
-            "call_timeout_seconds", "max_attempts", "review_timeout_seconds",
-        ),
-    },
-)  # fmt: skip
+@takes_fields(ToolTurnRequest)
 def turn(
     message: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
-    approve: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Rules for tool calls, a JSON list, which can only tighten the worker's.",
-            rich_help_panel=TOOLS,
-        ),
-    ] = None,
     session: Annotated[
         str | None,
         typer.Option(
@@ -78,11 +51,6 @@ def turn(
 ) -> None:
     """Start a turn."""
     fields["message"] = start.subject_of(message, "the message")
-    if approve is not None:
-        try:
-            fields["approve"] = json.loads(command.read_file("--approve", approve))
-        except ValueError as error:
-            fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
     if fields["stream"] is None and not new.detach:
         fields["stream"] = sys.stderr.isatty() or None
     if session is not None and (new.again or not session.strip()):

@@ -1,7 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
+from mull.option import Heading, bound_option, option, review_option
 from mull.text import cut_encoded, cut_with_note, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -53,11 +54,13 @@ CALL_BYTES = 2_000
 class Request(Frozen):
     """The one object that starts a workflow. Unknown fields are refused by name.
 
-    `subject_field` names the field that says what the run is about; `result_bytes` is what each
-    call adds to what all calls after it read.
+    `subject_field` names the field that says what the run is about, `headings` where the options of
+    inherited fields stand in help (None: nowhere); `result_bytes` is what each call adds to what
+    all calls after it read.
     """
 
     subject_field: ClassVar[str] = ""
+    headings: ClassVar[Mapping[str, Heading | None]] = {}
     result_bytes: ClassVar[float] = 0
 
     def most_calls(self) -> Iterator[tuple[str | None, int]]:
@@ -93,19 +96,19 @@ def call_seconds(limit: int, usual: float = CALL_SECONDS) -> float:
 class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
-    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
-    budget_tokens: int | None = Field(None, ge=1, description="The most tokens, in and out.")
-    budget_usd: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="The most US dollars."
+    model: ModelName | None = option(
+        "Model", None, "Any LiteLLM name; else the worker's own.", variable="MULL_MODEL"
     )
-    budget_seconds: Seconds | None = Field(
-        None, description="The most seconds, the wait for a person not counted."
+    budget_tokens: int | None = bound_option(None, "The most tokens, in and out.", ge=1)
+    budget_usd: float | None = bound_option(None, "The most US dollars.", gt=0, allow_inf_nan=False)
+    budget_seconds: Seconds | None = bound_option(
+        None, "The most seconds, the wait for a person not counted."
     )
-    max_attempts: int = Field(
-        5, ge=1, le=100, description="Attempts at one call, retries included."
-    )
-    review_timeout_seconds: Seconds | None = Field(
-        None, description="Seconds to wait for a person's review; no limit by default."
+    max_attempts: int = bound_option(5, "Attempts at one call, retries included.", ge=1, le=100)
+    review_timeout_seconds: Seconds | None = review_option(
+        None,
+        "Seconds to wait for a person's review; no limit by default.",
+        only_with=dict.fromkeys(("review_when", "review_below", "review_open")),
     )
 
     @property
@@ -114,17 +117,17 @@ class Bounded(Request):
         return DRAFT_BYTES
 
 
-def output_limit(what: str, usual: int) -> Any:
+def output_limit(what: str, usual: int, made: Callable[..., Any]) -> Any:
     """Make the field for a limit that the worker chooses, by its model, where none is set."""
     said = f"{usual:,} by default, {THINKING_TOKENS:,} where the model thinks"
-    return Field(None, ge=1, le=32_768, description=f"Tokens of one {what}; {said}.")
+    return made(None, f"Tokens of one {what}; {said}.", ge=1, le=32_768)
 
 
-def time_out(what: str, usual: float = CALL_SECONDS) -> Any:
+def time_out(what: str, usual: float = CALL_SECONDS, also: str = "--call-timeout-seconds") -> Any:
     """Make the field for a time-out that grows with the limit where it is not set."""
     said = f"{usual:g} by default, more for over {OUTPUT_TOKENS:,} tokens"
     bounds: dict[str, Any] = {"ge": 1, "le": 3_600, "allow_inf_nan": False}
-    return Field(None, **bounds, description=f"Seconds for one {what}; {said}.")
+    return bound_option(None, f"Seconds for one {what}; {said}.", also=also, **bounds)
 
 
 class Record(Frozen):
@@ -179,6 +182,10 @@ The message:
 {message}"""
 
 
+MESSAGES = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
+framing_option = partial(option, "What the model is asked with")
+
+
 class EarlierMessage(Frozen):
     """A message from before this one."""
 
@@ -214,15 +221,22 @@ class Framing(Frozen):
     Material is data and no instruction: it is quoted as JSON strings, which nothing in it can end.
     """
 
-    system: MessageText | None = Field(None, description="A system message of your own.")
-    context: Annotated[tuple[MessageText, ...], FailFast(), Listed] = Field(
-        (), max_length=50, description="Texts that the message is about, quoted as material."
+    system: MessageText | None = framing_option(None, "A system message of your own.", "text")
+    context: Annotated[tuple[MessageText, ...], FailFast(), Listed] = framing_option(
+        (), "A text that it is about, quoted as material; can be repeated.", "texts", max_length=50
     )
-    messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = Field(
-        (), max_length=3_000, description="Earlier messages, the oldest first."
+    messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = framing_option(
+        (),
+        f"Earlier messages as JSON, the oldest first: {MESSAGES}.",
+        "json",
+        expected=MESSAGES,
+        max_length=3_000,
     )
-    options: SamplingOptions = Field(
-        SamplingOptions(), description="Sampling options of the provider, by name."
+    options: SamplingOptions = framing_option(
+        SamplingOptions(),
+        "A sampling option, if the provider has it; can be repeated. One of"
+        f" {', '.join(SamplingOptions.model_fields)}.",
+        "settings",
     )
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import command, plans
-from commands.command import Exit, checked, fail
+from commands.command import Exit, checked, fail, options_of
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
@@ -62,13 +62,12 @@ FEW = 30
 JUDGES_A_TABLE = 2
 JUDGE_COLUMNS = 24
 NONE = "-"
-JUDGES = "Judges and criteria"
 
-_judging = partial(typer.Option, rich_help_panel=JUDGES)
+_judging = partial(typer.Option, rich_help_panel="Judges and criteria")
 
 
-@takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
-@takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@takes_fields(ReflectOnResultRequest, "criteria")
+@takes_fields(BatchRequest)
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
@@ -114,7 +113,7 @@ def calibrate(
     turned = not no_position and len(judging.judged_by) > 1
     plan = JudgePlan(examples, judges, judging, repeats, turned, pass_at)
     items: list[Item] = [{"query": one.query, "draft": one.draft} for one in examples]
-    bounds = {name: fields[name] for name in plans.BOUNDS}
+    bounds = {name: fields[name] for name in options_of(BatchRequest)}
     request, pages = plans.batch_of(items, list(plan.variants()), bounds)
     from commands.measuring.findings import Order, measure
 

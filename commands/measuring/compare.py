@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import command, plans
-from commands.command import Exit, checked, fail
+from commands.command import Exit, checked, fail, options_of
 from commands.measuring.replay import readable_kind
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest, Item
@@ -70,10 +70,10 @@ _judging = partial(typer.Option, rich_help_panel=REFLECTION)
 
 
 @takes_fields(
-    ReflectOnResultRequest, {REFLECTION: ("criteria", "max_revisions", "score_threshold")}
+    ReflectOnResultRequest, "criteria", "max_revisions", "score_threshold", under=REFLECTION
 )
-@takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
-@takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@takes_fields(SelfConsistencyRequest, "model", "max_responses", under="Sampling")
+@takes_fields(BatchRequest)
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
@@ -121,7 +121,7 @@ def compare(
         questions=plans.read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
     items: list[Item] = [{"question": one.question, "query": one.query} for one in plan.questions]
-    bounds = {name: fields[name] for name in plans.BOUNDS}
+    bounds = {name: fields[name] for name in options_of(BatchRequest)}
     request, pages = plans.batch_of(items, [plan.variant(method) for method in names], bounds)
     from commands.measuring.findings import Order, measure
 

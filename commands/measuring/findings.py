@@ -11,7 +11,7 @@ from rich.console import Console
 from temporalio.client import Client, WorkflowFailureError
 
 from commands import pages, plans
-from commands.command import Exit, fail, new_id, place_for, with_client, write_file
+from commands.command import Exit, fail, new_id, options_of, place_for, with_client, write_file
 from commands.follow import Wanted
 from commands.lines import Chosen, Given, Page
 from commands.loops import LOOPS, described
@@ -72,7 +72,7 @@ def measure(
         order.forecast.tell(as_json=order.as_json)
     name = f"{order.command} {order.file.name}"
     given = Given(name, order.request, order.pages, order.forecast)
-    bounds = {name: getattr(order.request, name) for name in plans.BOUNDS}
+    bounds = {name: getattr(order.request, name) for name in options_of(BatchRequest)}
     wanted = Wanted(order.as_json)
     chosen = Chosen(identity, False, order.detach, order.yes, wanted, "jsonl", bounds)
 

@@ -90,7 +90,7 @@ LEGEND = (
 )
 
 
-@takes_fields(Stopping, {"Rules": SETTINGS})
+@takes_fields(Stopping, *SETTINGS, under="Rules")
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded answers, JSON lines.")],
     answers: Annotated[

@@ -1,8 +1,9 @@
 """The request of a Reflexion run, of a memory that runs share, and how a model is trained."""
 
 from collections.abc import Iterator
+from functools import partial
 from math import inf
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
 from pydantic_core import to_json
@@ -11,6 +12,7 @@ from mull.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from mull.agents.prompts import examples_bytes
 from mull.agents.training_result import Method
 from mull.multipath.request import Folder
+from mull.option import OnlyWith, bound_option, option
 from mull.request import Bounded, Frozen, ModelName, Request, Words, output_limit, time_out
 
 MOST_EPISODES = 12
@@ -25,29 +27,36 @@ TaskName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1,
 MemoryName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")]
 Instructions = Annotated[Words, Field(max_length=10_000)]
 
+LEARNING: OnlyWith = {"strategy": ("reflexion", "last_episode_and_reflexion")}
+task_option, episode_option = partial(option, "Task"), partial(option, "Episodes")
+memory_option, model_option = partial(option, "Memory"), partial(option, "Models and prompts")
+training_option = partial(option, "Training")
+OWN, OWN_EXAMPLES = (
+    "Your own, in place of those that are there.",
+    "Your own, as JSON, in place of the environment's.",
+)
+
 
 class Acting(Frozen):
     """An environment to act in, and what each episode and call there is held to."""
 
-    environment: Name = Field(
-        description="Where to act: code, documents, puzzles, textworld or one of yours."
+    environment: Name = task_option(
+        ..., "Where to act: code, documents, puzzles, textworld or one of yours."
     )
-    docs: Folder | None = Field(
-        None, description="A folder to search, on the worker's machine, for documents."
+    docs: Folder | None = task_option(
+        None, "A folder to search, on the worker's machine, for documents.", "folder"
     )
-    environment_seed: int = Field(
-        0, ge=0, le=2**31, description="The seed by which each episode begins."
+    environment_seed: int = task_option(0, "The seed by which each episode begins.", ge=0, le=2**31)
+    step_limit: int = episode_option(15, "The most steps of an episode.", ge=1, le=MOST_STEPS)
+    temperature: float = model_option(
+        0.0, "The planner's and the reflector's.", ge=0, le=2, allow_inf_nan=False
     )
-    step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
-    planner_instructions: Instructions | None = None
-    reflector_instructions: Instructions | None = None
-    temperature: float = Field(
-        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
-    )
-    max_output_tokens: int | None = output_limit("reply", 2_000)
+    max_output_tokens: int | None = output_limit("reply", 2_000, model_option)
+    planner_instructions: Instructions | None = model_option(None, OWN, "text")
+    reflector_instructions: Instructions | None = model_option(None, OWN, "text")
     call_timeout_seconds: float | None = time_out("call of a model")
-    step_timeout_seconds: float = Field(
-        60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
+    step_timeout_seconds: float = bound_option(
+        60, "Seconds for one action.", ge=1, le=600, allow_inf_nan=False
     )
 
 
@@ -58,38 +67,34 @@ class Tuning(Frozen):
     DPO's beta.
     """
 
-    method: Method = Field("ppo", description="What tunes the reflector.")
-    seed: int = Field(0, ge=0, le=2**31, description="The seed of sampling and of training.")
-    epochs: float | None = Field(
-        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
+    method: Method = training_option("ppo", "What tunes the reflector.")
+    seed: int = training_option(0, "The seed of sampling and of training.", ge=0, le=2**31)
+    epochs: float | None = training_option(
+        None, "Passes over the rows.", gt=0, le=1_000, allow_inf_nan=False
     )
-    learning_rate: float | None = Field(
-        None, gt=0, le=1, allow_inf_nan=False, description="The learning rate of a step."
+    learning_rate: float | None = training_option(
+        None, "The learning rate of a step.", gt=0, le=1, allow_inf_nan=False
     )
-    lora_rank: int | None = Field(None, ge=1, le=1_024, description="The rank of the adapter.")
-    lora_alpha: float | None = Field(
+    lora_rank: int | None = training_option(None, "The rank of the adapter.", ge=1, le=1_024)
+    lora_alpha: float | None = training_option(
+        None, "The adapter is scaled by this over its rank.", gt=0, le=4_096, allow_inf_nan=False
+    )
+    batch_size: int | None = training_option(None, "Rows of a step.", ge=1, le=1_024)
+    rows_at_once: int | None = training_option(
+        None, "Rows of a step that are computed at once.", ge=1, le=1_024
+    )
+    beta: float | None = training_option(
         None,
-        gt=0,
-        le=4_096,
-        allow_inf_nan=False,
-        description="The adapter is scaled by this over its rank.",
-    )
-    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
-    rows_at_once: int | None = Field(
-        None, ge=1, le=1_024, description="Rows of a step that are computed at once."
-    )
-    beta: float | None = Field(
-        None,
+        "How strongly the reflector is held to its base: PPO's and RLOO's weight of "
+        "the KL divergence, KTO's and DPO's beta.",
         ge=0,
         le=100,
         allow_inf_nan=False,
-        description="How strongly the reflector is held to its base: PPO's and RLOO's weight of "
-        "the KL divergence, KTO's and DPO's beta.",
     )
-    max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
+    max_length: int | None = training_option(None, "Tokens of a row.", ge=16, le=131_072)
 
 
-class ReflexionRequest(Bounded, Acting):
+class ReflexionRequest(Acting, Bounded):
     """A task of an environment, and what the agent's episodes are held to.
 
     The task is named, never quoted: what belongs to it lies with the worker. With a `judge` a model
@@ -98,6 +103,7 @@ class ReflexionRequest(Bounded, Acting):
     """
 
     subject_field = "task"
+    headings: ClassVar = {"model": "Models and prompts", "review_timeout_seconds": None}
     # What an environment shows of each step is long.
     result_bytes = inf
 
@@ -105,36 +111,47 @@ class ReflexionRequest(Bounded, Acting):
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
     )
-    strategy: Strategy = Field(
-        "reflexion",
-        description="What the next episode is told: nothing, the last one, reflections or both.",
+    strategy: Strategy = episode_option(
+        "reflexion", "What the next episode is told: nothing, the last one, reflections or both."
     )
-    episode_limit: int | None = Field(
-        None, ge=1, le=MOST_EPISODES, description="The most episodes; 5, or 2 with a judge."
+    episode_limit: int | None = episode_option(
+        None, "The most episodes; 5, or 2 with a judge.", ge=1, le=MOST_EPISODES
     )
-    plateau_episodes: int = Field(
+    plateau_episodes: int = episode_option(
         5,
+        "Stop after so many episodes without gain on a best return above 0; 0: never.",
         ge=0,
         le=MOST_EPISODES,
-        description="Stop after so many episodes without gain on a best return above 0; 0: never.",
     )
-    memory: MemoryName | None = Field(
-        None, description="A memory that other runs of this name read and add to."
+    memory: MemoryName | None = memory_option(
+        None, "A memory that other runs of this name read and add to.", only_with=LEARNING
     )
-    scope: Scope = Field(
-        "task", description="Whose reflections are read: of this task, environment, or all."
+    scope: Scope = memory_option(
+        "task",
+        "Whose reflections are read: of this task, environment, or all.",
+        only_with={"memory": None},
     )
-    judge: ModelName | None = Field(
-        None, description="A model that says whether an episode succeeded, in place of the tests."
+    judge: ModelName | None = model_option(
+        None, "A model that says whether an episode succeeded, in place of the tests."
     )
-    reflector: ModelName | None = Field(None, description="The model that reflects.")
-    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = Field(
-        None, min_length=1, max_length=20
+    reflector: ModelName | None = model_option(None, "The model that reflects.", only_with=LEARNING)
+    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = model_option(
+        None,
+        OWN_EXAMPLES,
+        "json",
+        expected=f"a list of objects with {' and '.join(PlannerExample.model_fields)}",
+        min_length=1,
+        max_length=20,
     )
-    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = Field(
-        None, min_length=1, max_length=20
+    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = model_option(
+        None,
+        OWN_EXAMPLES,
+        "json",
+        expected=f"a list of objects with {' and '.join(ReflectorExample.model_fields)}",
+        min_length=1,
+        max_length=20,
     )
-    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
+    seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
 
     @property
     def episodes(self) -> int:

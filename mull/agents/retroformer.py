@@ -6,6 +6,7 @@ their scores; a rollout tries two reflections on the same failed episode.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -19,34 +20,36 @@ from mull.agents.memory import (
     TrainItem,
 )
 from mull.agents.rating import RatedPair
-from mull.agents.request import ReflexionRequest
+from mull.agents.request import ReflexionRequest, episode_option
 from mull.multipath.request import Folder
+from mull.option import option
 from mull.request import Record, Words, model_name
 from mull.run import Usage, above, room
 
 MOST_TRIES = 16
 TRIED = 2
+reflection_option = partial(option, "Reflections")
 
 
 class SampledRequest(ReflexionRequest):
     """A task whose reflections are sampled, with a seed each."""
 
-    strategy: Literal["reflexion", "last_episode_and_reflexion"] = Field(
-        "reflexion", description="What the next episode is told: reflections, or these and it."
+    strategy: Literal["reflexion", "last_episode_and_reflexion"] = episode_option(
+        "reflexion", "What the next episode is told: reflections, or these and it."
     )
-    reflection_temperature: float = Field(
-        0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
+    reflection_temperature: float = reflection_option(
+        0.9, "The temperature of sampled reflections.", gt=0, le=2, allow_inf_nan=False
     )
 
 
 class RetroformerRequest(SampledRequest):
     """A task of an environment, and the reward model that chooses between reflections on it."""
 
-    reward_model: Annotated[Folder, AfterValidator(model_name)] = Field(
-        description="The reward model: a folder in MULL_ARTIFACTS, as `mull train` names it."
+    reward_model: Annotated[Folder, AfterValidator(model_name)] = reflection_option(
+        ..., "The reward model: a folder in MULL_ARTIFACTS, as `mull train` names it."
     )
-    reflection_tries: int = Field(
-        3, ge=1, le=MOST_TRIES, description="How many reflections the best is chosen from."
+    reflection_tries: int = reflection_option(
+        3, "How many reflections the best is chosen from.", ge=1, le=MOST_TRIES
     )
 
 

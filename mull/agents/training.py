@@ -7,13 +7,14 @@ can be reached.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import ConfigDict, FailFast, Field, field_validator, model_validator
 
 from mull.agents.rating import Pairing
-from mull.agents.request import Acting, TaskName, Tuning
+from mull.agents.request import Acting, TaskName, Tuning, training_option
 from mull.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from mull.agents.training_result import (
     MOST_TASKS,
@@ -30,6 +31,7 @@ from mull.agents.training_result import (
     StopReason,
 )
 from mull.multipath.request import Folder
+from mull.option import bound_option, option
 from mull.request import MOST_LISTED, Bounded, ModelName, Record
 from mull.run import Budget, Counts, Usage, above, add_usage
 from mull.text import cut_encoded, cut_with_note, encoded_size, tally_words
@@ -53,6 +55,8 @@ SCORED = frozenset({"ppo", "rloo"})
 NEXT: dict[Phase, Phase] = {
     "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
 }  # fmt: skip
+
+rollout_option = partial(option, "Rollouts")
 
 
 class TrainingSoFar(Record):
@@ -81,7 +85,7 @@ class TrainingSoFar(Record):
     decisions: tuple[Decision, ...] = Field((), max_length=MOST_LISTED)
 
 
-class RetroformerTrainingRequest(Bounded, Acting, Tuning):
+class RetroformerTrainingRequest(Tuning, Acting, Bounded):
     """Tasks of an environment, the model to tune on them, and how.
 
     The tasks are named, never quoted. `reflector` is the model as it is called while reflections
@@ -90,6 +94,10 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     """
 
     subject_field = "environment"
+    headings: ClassVar = {
+        **dict.fromkeys(("model", "step_limit", "max_output_tokens"), "Rollouts"),
+        "review_timeout_seconds": None,
+    }
 
     tasks: Annotated[tuple[TaskName, ...], FailFast()] = Field(
         min_length=1, max_length=MOST_TASKS, description="The tasks' names."
@@ -97,43 +105,42 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     task_file: Folder | None = Field(
         None, description="The file of the tasks, on the worker's machine, for code and documents."
     )
-    reflector: ModelName = Field(description="The model to tune, as it is called.")
-    base_model: ModelName = Field(
-        description="Its weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy."
+    reflector: ModelName = rollout_option(..., "The model to tune, as it is called.")
+    base_model: ModelName = training_option(
+        ..., "Its weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy."
     )
-    tuned: ModelName | None = Field(
-        None, description="The tuned model as it is called, to measure what was gained."
+    tuned: ModelName | None = training_option(
+        None, "The tuned model as it is called, to measure what was gained."
     )
-    held_out: int | None = Field(
+    held_out: int | None = rollout_option(
         None,
+        "How many tasks only measure; of 50 and more a fifth by default, else none.",
         ge=0,
         lt=MOST_TASKS,
-        description="How many tasks only measure; of 50 and more a fifth by default, else none.",
     )
-    control: bool = Field(
-        False, description="Train once more, on shuffled labels, and measure that beside it."
+    control: bool = rollout_option(
+        False, "Train once more, on shuffled labels, and measure that beside it."
     )
-    rollouts: int = Field(3, ge=1, le=10, description="How often each task is tried.")
-    concurrency: int = Field(4, ge=1, le=50, description="The most tasks tried at once.")
-    pairing: Pairing | None = Field(
-        None,
-        description="Pairs: ordered by gain (the default), or a gain above 0 (positive).",
+    rollouts: int = rollout_option(3, "How often each task is tried.", ge=1, le=10)
+    concurrency: int = rollout_option(4, "The most tasks tried at once.", ge=1, le=50)
+    pairing: Pairing | None = training_option(
+        None, "Pairs: ordered by gain (the default), or a gain above 0 (positive)."
     )
-    temperature: float = Field(
-        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
+    temperature: float = rollout_option(
+        0.0, "The planner's: low, as it is frozen.", ge=0, le=2, allow_inf_nan=False
     )
-    keep_script_verdicts: bool = Field(
-        False, description="Learn also from tests that ran beside the code, which could forge them."
+    keep_script_verdicts: bool = rollout_option(
+        False, "Learn also from tests that ran beside the code, which could forge them."
     )
-    reflector_temperature: float = Field(
-        0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
+    reflector_temperature: float = rollout_option(
+        0.9, "The temperature of sampled reflections.", gt=0, le=2, allow_inf_nan=False
     )
-    stage_timeout_seconds: float = Field(
+    stage_timeout_seconds: float = bound_option(
         86_400,
+        "Seconds for one stage, waiting included.",
         ge=1,
         le=30 * 86_400,
         allow_inf_nan=False,
-        description="Seconds for one stage, waiting included.",
     )
     carried: TrainingSoFar | None = Field(
         None, description="What was done in earlier histories; the run sets it itself."

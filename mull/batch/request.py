@@ -13,6 +13,7 @@ from mull.agents.request import ReflexionRequest
 from mull.batch.result import BatchRun, PagesStanding
 from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import MultiPathRequest
+from mull.option import bound_option
 from mull.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request
 from mull.run import Counts
 from mull.sampling.request import SelfConsistencyRequest
@@ -123,9 +124,9 @@ class BatchRequest(Request):
 
     items: Annotated[tuple[Item, ...], FailFast()] = Field((), max_length=RUNS)
     variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
-    max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
-    budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
+    max_concurrency: int = bound_option(4, "Runs at once, at most.", ge=1, le=32)
+    budget_tokens: int | None = bound_option(None, "Tokens in and out together.", ge=1)
+    budget_usd: float | None = bound_option(None, "US dollars.", gt=0, allow_inf_nan=False)
     runs_per_execution: int = Field(500, ge=1, le=2_000)
     carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
     pages: int = Field(0, ge=0, le=PAGES)

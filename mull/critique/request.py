@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from mull.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from mull.critique.evaluation import Panel, Score
 from mull.critique.guardrails import DEFAULT
 from mull.drafts import PERSONS_REVISIONS
+from mull.option import option, review_option
 from mull.request import (
     DRAFT_BYTES,
     THINKING_TOKENS,
@@ -43,6 +44,13 @@ GuardrailName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 OWN_CRITERIA = TypeAdapter(tuple[Criterion, ...])
 MOST_CRITERIA = 10
 
+draft_option, judge_option = (
+    partial(option, "Writer and draft"),
+    partial(option, "Judges and criteria"),
+)
+revise_option = partial(option, "When to revise")
+reflect_option = partial(option, "Whether to reflect")
+
 
 class ReflectOnResultRequest(Bounded, Framing):
     """A query, its writer, judges and criteria, and everything that bounds the run.
@@ -52,55 +60,59 @@ class ReflectOnResultRequest(Bounded, Framing):
     """
 
     subject_field = "query"
+    headings: ClassVar = {"model": "Writer and draft"}
     # Each judge reads a draft, which is usually no longer.
     result_bytes = 20_000
 
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
-    judges: Annotated[tuple[ModelName, ...], FailFast()] = Field(
-        (), max_length=5, description="The models that judge; none: the worker's own judge."
+    judges: Annotated[tuple[ModelName, ...], FailFast()] = judge_option(
+        (),
+        "The model that judges; repeat it for a panel. The worker's judge by default.",
+        "models",
+        variable="MULL_JUDGE_MODEL",
+        max_length=5,
     )
-    panel: Panel = Field("mean", description="How the scores of several judges become one.")
+    panel: Panel = judge_option("mean", "How the scores of several judges become one.")
     criteria: CriteriaPreset | Annotated[tuple[Criterion, ...], Field(max_length=MOST_CRITERIA)] = (
-        Field("general", description="A preset, or a list of your own criteria.")
+        judge_option("general", "A preset, or a list of your own criteria.")
     )
-    score_threshold: Score = Field(
+    score_threshold: Score = revise_option(
         0.7,
+        "A draft with at least this score is not revised.",
+        also="--confidence-threshold",
         validation_alias=AliasChoices("score_threshold", "confidence_threshold"),
-        description="A draft with at least this score is not revised.",
     )
-    max_revisions: int = Field(
-        1, ge=0, le=10, description="Revisions after the first draft; in `agent` it counts drafts."
+    max_revisions: int = revise_option(
+        1, "Revisions after the first draft; in `agent` it counts drafts.", ge=0, le=10
     )
-    min_gain: Score = Field(
-        0.02, description="Stop when two evaluations in a row gain less than this."
-    )
+    min_gain: Score = revise_option(0.02, "Stop when two evaluations in a row gain less than this.")
     guardrails: Annotated[tuple[GuardrailName, ...], FailFast()] = Field(
         (DEFAULT,), max_length=50, description="Names; `default` for those that run by default."
     )
-    format: Format | None = Field(None, description="The format that the draft must parse as.")
-    sources: Annotated[tuple[Words, ...], FailFast()] = Field(
-        (), max_length=50, description="Texts that the draft may cite as [1], [2] and so on."
+    format: Format | None = draft_option(None, "The format that the draft must parse as.")
+    sources: Annotated[tuple[Words, ...], FailFast()] = draft_option(
+        (), "A text to cite as [1], [2] and so on; can be repeated.", "texts", max_length=50
     )
-    reflect: bool = Field(True, description="Off: one draft, neither judged nor revised.")
-    synthesis_follows: bool = Field(
-        False, description="A later step rewrites the result, so it is not revised here."
+    reflect: bool = reflect_option(True, "Off: one draft, neither judged nor revised.")
+    synthesis_follows: bool = reflect_option(
+        False, "A later step rewrites the result, so it is not revised here."
     )
-    min_complexity: Score = Field(
-        0.5, description="Reflect only on queries that are more complex; 0 for all."
+    min_complexity: Score = reflect_option(
+        0.5, "Reflect only on queries that are more complex; 0 for all."
     )
-    complexity: Score | None = Field(
-        None, description="The query's complexity; estimated from its words by default."
+    complexity: Score | None = reflect_option(
+        None, "The query's complexity; estimated from its words by default."
     )
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
-    seed: int | None = Field(
-        None, ge=0, le=2**31, description="The writer's seed, if the model takes one."
+    temperature: float = draft_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = draft_option(
+        None, "The writer's seed, if the model takes one.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("draft", 4_096)
-    judge_max_output_tokens: int | None = output_limit("judgement", 4_096)
+    max_output_tokens: int | None = output_limit("draft", 4_096, draft_option)
+    judge_max_output_tokens: int | None = output_limit("judgement", 4_096, judge_option)
     call_timeout_seconds: float | None = time_out("call")
-    review_below: Score | None = Field(
-        None, description="A result with a score below it waits for a person."
+    review_below: Score | None = review_option(
+        None, "A result with a score below it waits for a person."
     )
 
     @property

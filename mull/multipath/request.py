@@ -1,12 +1,14 @@
 """The request of a run of the multi-path agent."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import FailFast, Field, StringConstraints, field_validator
 
 from mull.multipath.state import Mode
 from mull.multipath.suite import FILE_BYTES, TestFile
+from mull.option import option, review_option
 from mull.request import Bounded, Frozen, ModelName, Words, output_limit, time_out
 from mull.text import within
 
@@ -18,6 +20,12 @@ Folder = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
 FunctionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
+SEARCHED = (
+    "A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS names there."
+)
+path_option, code_option = partial(option, "Path and models"), partial(option, "Code and its tests")
+limit_option = partial(option, "Each run of the code in the sandbox")
+
 
 class Limits(Frozen):
     """The limits of one run of a program.
@@ -25,14 +33,14 @@ class Limits(Frozen):
     A worker has its own ceiling, and the lower of the two applies.
     """
 
-    wall_seconds: float = Field(
-        10, gt=0, le=3_600, allow_inf_nan=False, description="Seconds by the clock."
+    wall_seconds: float = limit_option(
+        10, "Seconds by the clock.", gt=0, le=3_600, allow_inf_nan=False
     )
-    cpu_seconds: float = Field(
-        10, gt=0, le=3_600, allow_inf_nan=False, description="Seconds of CPU time."
+    cpu_seconds: float = limit_option(
+        10, "Seconds of CPU time.", gt=0, le=3_600, allow_inf_nan=False
     )
-    memory_mb: int = Field(512, ge=32, le=65_536, description="Mebibytes of memory.")
-    disk_mb: int = Field(64, ge=1, le=65_536, description="Mebibytes of disk.")
+    memory_mb: int = limit_option(512, "Mebibytes of memory.", ge=32, le=65_536)
+    disk_mb: int = limit_option(64, "Mebibytes of disk.", ge=1, le=65_536)
     processes: int = Field(64, ge=1, le=4_096, description="Processes and threads together.")
     output_bytes: int = Field(1_000_000, ge=1_000, le=100_000_000, description="Bytes printed.")
 
@@ -44,46 +52,52 @@ class MultiPathRequest(Bounded):
     """
 
     subject_field = "prompt"
+    headings: ClassVar = {"model": "Path and models"}
 
     prompt: Words
-    docs: Folder | None = Field(
+    docs: Folder | None = option("Documents", None, SEARCHED, "folder")
+    mode: Mode | None = path_option(None, "The path; the agent chooses by default.")
+    judge: ModelName | None = path_option(
         None,
-        description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
-        " names there.",
+        "The model that reflects on reports. The worker's judge by default.",
+        "model",
+        variable="MULL_JUDGE_MODEL",
     )
-    mode: Mode | None = Field(None, description="The path; the agent chooses by default.")
-    judge: ModelName | None = Field(
-        None, description="The model that reflects on reports; else the worker's own judge."
+    passages: int = option(
+        "Documents", 8, "How many passages to retrieve.", only_with={"docs": None}, ge=1, le=20
     )
-    passages: int = Field(8, ge=1, le=20, description="How many passages to retrieve.")
-    max_revisions: int | None = Field(
+    max_revisions: int | None = option(
+        "How long to revise",
         None,
+        "The most drafts, the first one counted, unlike in `reflect`; 3 for research"
+        " and 5 for code by default.",
         ge=1,
         le=10,
-        description="The most drafts, the first one counted, unlike in `reflect`; 3 for research"
-        " and 5 for code by default.",
     )
-    creative: bool = Field(True, description="Off: no ideas beyond the documents.")
-    language: Literal["python"] = Field("python", description="The language of the code.")
-    entry: FunctionName | None = Field(None, description="The name of the function to write.")
+    creative: bool = path_option(
+        True, "Off: no ideas beyond the documents.", only_with={"mode": (None, "research")}
+    )
+    language: Literal["python"] = code_option("python", "The language of the code.")
+    entry: FunctionName | None = code_option(None, "The name of the function to write.")
     tests: TestFile | None = Field(
         None,
         description="Tests of yours. Without them they come from the prompt's examples, else from"
         " the model.",
     )
-    packages: Annotated[tuple[PackageName, ...], FailFast()] = Field(
+    packages: Annotated[tuple[PackageName, ...], FailFast()] = code_option(
         (),
-        max_length=50,
-        description="What the code may import besides numpy and pytest: packages of the worker's"
+        "What the code may import besides numpy and pytest: packages of the worker's"
         " own environment.",
+        "names",
+        max_length=50,
     )
     limits: Limits = Field(default_factory=Limits)
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
-    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    max_output_tokens: int | None = output_limit("reply", 4_096)
+    temperature: float = path_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = path_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
+    max_output_tokens: int | None = output_limit("reply", 4_096, path_option)
     call_timeout_seconds: float | None = time_out("call")
-    review_open: bool = Field(
-        False, description="A result that is open (critiques or an error) waits for a person."
+    review_open: bool = review_option(
+        False, "A result that is open (critiques or an error) waits for a person."
     )
     # A field that is gone: earlier starters sent it as null, and the runs that they began go on.
     embedding_model: None = Field(None, exclude=True)

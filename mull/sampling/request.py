@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
+from mull.option import bound_option, option, review_option
 from mull.request import Bounded, Framing, Words, output_limit, time_out
 from mull.sampling.probability import CalibrationMap
 from mull.sampling.rules import Stopping
@@ -24,6 +25,8 @@ ANSWERS_BYTES = 60_000
 REASONINGS_BYTES = 200_000
 COMPARED_RESPONSES = 50
 
+answer_option = partial(option, "Model and answers")
+
 
 class SelfConsistencyRequest(Bounded, Stopping, Framing):
     """A question, how its answers are compared, and everything that bounds the run.
@@ -32,32 +35,36 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     """
 
     subject_field = "question"
+    headings: ClassVar = {"model": "Model and answers"}
 
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
-    answers: AnswerKind = Field(
-        "exact",
-        description="How answers are compared; llm asks the model whether two mean the same.",
+    answers: AnswerKind = answer_option(
+        "exact", "How answers are compared; llm asks the model whether two mean the same."
     )
     prompt_template: Annotated[str, AfterValidator(partial(within, most=TEMPLATE_BYTES))] | None = (
-        Field(
+        answer_option(
             None,
-            min_length=1,
-            description="A prompt in place of the step-by-step one; {question} in it is the"
+            "A prompt in place of the step-by-step one; {question} in it is the"
             " question's place, else its end.",
+            "text",
+            min_length=1,
         )
     )
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
-    seed: int | None = Field(
-        None, ge=0, le=2**31, description="Sample i gets seed + i, so that samples differ."
+    temperature: float = answer_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = answer_option(
+        None, "Sample i gets seed + i, so that samples differ.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("reply", 1_024)
-    max_concurrency: int = Field(16, ge=1, le=32, description="The most calls at once.")
-    sample_timeout_seconds: float | None = time_out("call")
-    review_when: Literal["high"] | None = Field(
-        None, description="An answer whose uncertainty is high waits for a person."
+    max_output_tokens: int | None = output_limit("reply", 1_024, answer_option)
+    max_concurrency: int = bound_option(16, "The most calls at once.", ge=1, le=32)
+    sample_timeout_seconds: float | None = time_out("call", also="")
+    review_when: Literal["high"] | None = review_option(
+        None, "An answer whose uncertainty is high waits for a person."
     )
-    calibration: CalibrationMap | None = Field(
-        None, description="A map of `mull replay --calibrate`; else the worker's own."
+    calibration: CalibrationMap | None = answer_option(
+        None,
+        "A map of `mull replay --calibrate`; else the worker's own.",
+        "json",
+        expected="a map of `mull replay --calibrate`",
     )
 
     def most_calls(self) -> Iterator[tuple[str | None, int]]:

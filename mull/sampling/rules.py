@@ -11,16 +11,17 @@ The entry says of the rule
   answer. False is for a rule that wants the votes themselves, as the source's modes and `fixed` do.
 
 Then add rows to `OF_ONE_RULE` in tests/unit/test_rules.py, and to the tables in docs/guide.md and
-docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of commands/command.py.
+docs/glossary.md. If the rule reads a setting, add the rule to the setting's `only_with`.
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from math import log2
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
 
+from mull.option import bound_option, option
 from mull.request import Request
 from mull.run import Ruling, at_least, at_most
 from mull.sampling.posterior import flip_probability, lead_probability, reach_probability
@@ -59,47 +60,61 @@ STOPPING_PRESETS: dict[str, dict[str, object]] = {
     "thorough": {"rule": "predictive", "epsilon": 0.02, "max_responses": 40},
 }
 
+stop_option = partial(option, "When to stop")
+entropy_option = partial(stop_option, only_with={"rule": ("combined", "entropy_only")})
+# Futility compares with its threshold too, whatever the rule.
+AGREEING = {"rule": ("combined", "entropy_only", "confidence_only", "off"), "futility": None}
+
 
 class Stopping(Request):
     """What stops sampling. Defaults of the source's modes are the source's."""
 
-    preset: Preset | None = Field(
+    preset: Preset | None = stop_option(
         None,
-        description="Settings for what is not given: predictive, with epsilon 0.05 and at most 10"
+        "Settings for what is not given: predictive, with epsilon 0.05 and at most 10"
         " answers (thrifty), or 0.02 and 40 (thorough).",
     )
-    rule: Rule = Field(
+    rule: Rule = stop_option(
         "combined",
+        "The stopping rule.",
+        also="--entropy-mode",
         validation_alias=AliasChoices("rule", "entropy_mode"),
-        description="The stopping rule.",
     )
-    confidence_threshold: Share = Field(0.8, description="The share that the leading answer needs.")
-    entropy_threshold: Share = Field(0.3, description="The entropy rules stop at this entropy.")
-    entropy_weight: Share = Field(0.3, description="How much entropy lowers combined's score.")
-    min_responses: int = Field(
+    confidence_threshold: Share = stop_option(
+        0.8, "The share that the leading answer needs.", only_with=AGREEING
+    )
+    entropy_threshold: Share = entropy_option(0.3, "The entropy rules stop at this entropy.")
+    entropy_weight: Share = stop_option(
+        0.3, "How much entropy lowers combined's score.", only_with={"rule": ("combined",)}
+    )
+    min_responses: int = stop_option(
         SOURCE_MIN_RESPONSES,
+        "The fewest readable answers; 1 for a rule that is not the source's.",
         ge=1,
-        description="The fewest readable answers; 1 for a rule that is not the source's.",
     )
-    min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
-    max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
-    epsilon: Share = Field(
-        0.05, description="The rule predictive stops at this chance that the leader is overtaken."
+    min_entropy_samples: int = entropy_option(4, "Readable answers before entropy counts.", ge=1)
+    max_responses: int = stop_option(10, "The most answers.", ge=1, le=1000)
+    epsilon: Share = stop_option(
+        0.05,
+        "The rule predictive stops at this chance that the leader is overtaken.",
+        only_with={"rule": ("predictive",)},
     )
-    beta_threshold: Share = Field(
-        0.95, description="The rule beta stops at this certainty of the leader."
+    beta_threshold: Share = stop_option(
+        0.95, "The rule beta stops at this certainty of the leader.", only_with={"rule": ("beta",)}
     )
-    ahead_by: int = Field(3, ge=1, description="The rule ahead_by stops at this lead in votes.")
-    futility: Share | None = Field(
-        None, description="Stop when agreement is at most this likely, whatever the rule."
+    ahead_by: int = stop_option(
+        3, "The rule ahead_by stops at this lead in votes.", only_with={"rule": ("ahead_by",)}, ge=1
     )
-    quorum: int = Field(1, ge=1, description="The fewest readable answers for a consensus.")
-    hurry: int = Field(
+    futility: Share | None = stop_option(
+        None, "Stop when agreement is at most this likely, whatever the rule."
+    )
+    quorum: int = stop_option(1, "The fewest readable answers for a consensus.", ge=1)
+    hurry: int = bound_option(
         0,
+        "Ask for at least this many answers at once, and cancel the calls under way"
+        " once those before them decide: sooner, for more tokens.",
         ge=0,
         le=32,
-        description="Ask for at least this many answers at once, and cancel the calls under way"
-        " once those before them decide: sooner, for more tokens.",
     )
 
     @model_validator(mode="before")

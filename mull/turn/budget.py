@@ -7,10 +7,10 @@ so that no count ever exceeds its limit. Waiting for a person stops the clock.
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal, get_args
 
-from pydantic import Field
-
+from mull.option import bound_option, option
 from mull.request import Bounded, Record, Seconds, short_name
 
 TOOL_SECONDS = 45.0
@@ -18,20 +18,24 @@ LEAST_TOOL_SECONDS = 5.0
 
 Resource = Literal["steps", "tool_calls", "reflections", "context_tokens"]
 
+reflection_option = partial(
+    option, "Reflection", only_with={"think_level": ("low", "medium", "high")}
+)
+
 
 class TurnLimits(Bounded):
     """What one turn may use. The defaults are the source's."""
 
-    budget_seconds: Seconds = Field(
-        60, description="Seconds for the turn, the waits for a person not counted."
+    budget_seconds: Seconds = bound_option(
+        60, "Seconds for the turn, the waits for a person not counted."
     )
-    max_steps: int = Field(6, ge=1, le=30, description="The most replies of the model.")
-    max_tool_calls: int | None = Field(
-        None, ge=0, le=100, description="The most tool calls; as many as steps by default."
+    max_steps: int = bound_option(6, "The most replies of the model.", ge=1, le=30)
+    max_tool_calls: int | None = bound_option(
+        None, "The most tool calls; as many as steps by default.", ge=0, le=100
     )
-    max_reflections: int = Field(4, ge=0, le=30, description="The most reflections.")
-    max_context_tokens: int = Field(
-        200_000, ge=1_000, le=200_000, description="The most tokens that one call of a model reads."
+    max_reflections: int = reflection_option(4, "The most reflections.", ge=0, le=30)
+    max_context_tokens: int = bound_option(
+        200_000, "The most tokens that one call of a model reads.", ge=1_000, le=200_000
     )
 
 

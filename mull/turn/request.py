@@ -8,11 +8,12 @@ from typing import Annotated
 from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstraints
 from pydantic_core import to_json
 
-from mull.multipath.request import Folder
+from mull.multipath.request import SEARCHED, Folder
+from mull.option import bound_option, option
 from mull.request import TURN_SECONDS, Framing, MessageText, Words, output_limit, time_out
 from mull.text import within
 from mull.turn.approval import ToolRule
-from mull.turn.budget import TurnLimits
+from mull.turn.budget import TurnLimits, reflection_option
 from mull.turn.tools import RESULT_BYTES
 
 SUMMARY_BYTES = 20_000
@@ -29,6 +30,8 @@ Summary = Annotated[Words, AfterValidator(partial(within, most=SUMMARY_BYTES))]
 Rules = Annotated[tuple[ToolRule, ...], FailFast(), AfterValidator(_few_bytes)]
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
+model_option, tool_option = partial(option, "Model"), partial(option, "Tools")
+
 
 class TurnOptions(TurnLimits, Framing):
     """What came before a message, the tools that may be used, and all that bounds the turn.
@@ -39,48 +42,55 @@ class TurnOptions(TurnLimits, Framing):
     summary: Summary | None = Field(
         None, description="A summary of what was said before the earlier messages."
     )
-    tools: tuple[ToolOrGroup, ...] | None = Field(
+    tools: tuple[ToolOrGroup, ...] | None = tool_option(
         None,
+        "The tools that may be used, by name or group (python, documents, a server); all of the"
+        ' worker by default, none with --tools "".',
+        "names",
         max_length=100,
-        description="Tools by name, or by group, such as `documents` or a server's name; all that"
-        " the worker has by default.",
     )
-    docs: Folder | None = Field(
-        None,
-        description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
-        " names there.",
+    docs: Folder | None = tool_option(None, SEARCHED, "folder")
+    approve: Rules = tool_option(
+        (),
+        "Rules for tool calls, a JSON list, which can only tighten the worker's.",
+        "json",
+        expected="a list of rules",
+        max_length=200,
     )
-    approve: Rules = Field(
-        (), max_length=200, description="Rules for tool calls, which can only tighten the worker's."
-    )
-    think_level: StrictStr = Field(
+    think_level: StrictStr = option(
+        "Reflection",
         "off",
+        "off, low, medium or high; at off there is no reflection.",
         max_length=100,
-        description="off, low, medium or high; at off there is no reflection.",
     )
-    reflect_every: int = Field(
-        0, ge=0, le=1_000, description="Reflect in each turn whose number is a multiple; 0: never."
+    reflect_every: int = reflection_option(
+        0,
+        "Reflect in each turn whose number is a multiple; 0: never.",
+        ge=0,
+        le=1_000,
     )
-    reflect_on_tool_error: bool = Field(True, description="Off: no reflection after a tool error.")
-    reflect_on_uncertainty: bool = Field(
-        False, description="Reflect when the model states a confidence under 0.5."
+    reflect_on_tool_error: bool = option(
+        "Reflection", True, "Off: no reflection after a tool error."
     )
-    reflection_feeds_back: bool = Field(
-        False, description="Put the last reflection into the next step's system message."
+    reflect_on_uncertainty: bool = reflection_option(
+        False, "Reflect when the model states a confidence under 0.5."
+    )
+    reflection_feeds_back: bool = reflection_option(
+        False, "Put the last reflection into the next step's system message."
     )
     turn_count: int = Field(
         1, ge=1, le=10**9, description="The number of the turn in its session, from 1."
     )
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
-    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    max_output_tokens: int | None = output_limit("reply", 4_096)
+    temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
+    max_output_tokens: int | None = output_limit("reply", 4_096, model_option)
     call_timeout_seconds: float | None = time_out("call of the model", TURN_SECONDS)
-    review_timeout_seconds: float = Field(
+    review_timeout_seconds: float = bound_option(
         86_400,
+        "Seconds to wait for a person's word on a tool call, which then is denied.",
         gt=0,
         le=30 * 86_400,
         allow_inf_nan=False,
-        description="Seconds to wait for a person's word on a tool call, which then is denied.",
     )
 
     @property
@@ -96,8 +106,8 @@ class ToolTurnRequest(TurnOptions):
     result_bytes = RESULT_BYTES
 
     message: MessageText
-    stream: bool = Field(
-        False, description="Publish the answer while it is written, as `mull turn` shows it."
+    stream: bool = model_option(
+        False, "Publish the answer while it is written, as `mull turn` shows it."
     )
 
     def most_calls(self) -> Iterator[tuple[str | None, int]]:

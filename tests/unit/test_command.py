@@ -205,7 +205,7 @@ def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPat
          ["--review-timeout has no effect without --review-when"]),
         (["reflect", "q", "--review-timeout", "9", "--review-below", "0.5"], []),
         (["agent", "p", "--mode", "code", "--no-creative", "--passages", "3"],
-         ["--creative has no effect with --mode code", "--passages has no effect without --docs"]),
+         ["--passages has no effect without --docs", "--creative has no effect with --mode code"]),
         (["agent", "p", "--docs", "/nowhere"],
          ["there is no folder /nowhere on this machine; the worker looks on its own"]),
     ],
