@@ -1,0 +1,1 @@
+"""Whether two versions of Mull do the same: `python -m bench.differential`."""
