@@ -15,7 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.multipath.result import Decision, MultiPathResult, StopReason
     from mull.multipath.sheet import sheet
     from mull.multipath.state import Node
-    from mull.request import fitted
     from mull.run import Part
     from mull.sheet import Sheet
     from workflows import base
@@ -59,7 +58,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._walk_until_decided()
-            result = fitted(self._state.result(), "output")
+            result: MultiPathResult = self._state.result()
             output = (result.output or "")[:400]
             self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
             return result
@@ -119,7 +118,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         self._decided(loop.grant(self._state, asked, author, workflow.now()))
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions, self._state.request)
+        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         """List the numbers of a decision; texts of models and documents only where that is on."""
