@@ -9,9 +9,9 @@ from temporalio import activity
 from activities.critique import Written
 from activities.language_model.port import Asked, Heard, LanguageModel, Usual, hear
 from mull.agents.prompts import JudgeReply
+from mull.drafts import Receipt
 from mull.replies import read_reply, reply_schema
 from mull.request import DRAFT_BYTES, Record
-from mull.run import Receipt
 from mull.text import cut_with_note, well_formed
 
 

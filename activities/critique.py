@@ -15,8 +15,8 @@ from mull.critique.prompts import (
     build_revision_prompt,
 )
 from mull.critique.request import Format
+from mull.drafts import Receipt
 from mull.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing
-from mull.run import Receipt
 from mull.text import cut_with_note, encoded_size, well_formed
 
 

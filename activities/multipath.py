@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import activity
 
 from activities.language_model.port import Asked, Heard, LanguageModel, hear
+from mull.drafts import Receipt
 from mull.multipath import cases
 from mull.multipath.extraction import extract_code
 from mull.multipath.markup import unfenced
@@ -29,7 +30,6 @@ from mull.multipath.state import Critique
 from mull.multipath.suite import Case, Failure, Suite
 from mull.replies import reply_schema
 from mull.request import Record
-from mull.run import Receipt
 from mull.text import AGAIN, cut_with_note, encoded_size, well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"

@@ -21,9 +21,9 @@ from activities.language_model.port import (
     calls_made,
     hear,
 )
+from mull.drafts import Receipt
 from mull.replies import words_so_far
 from mull.request import DRAFT_BYTES, TURN_SECONDS, Record, SamplingOptions
-from mull.run import Receipt
 from mull.text import cut_with_note, encoded_size, well_formed
 from mull.turn import conversation, midturn
 from mull.turn.budget import Thinking, thinking

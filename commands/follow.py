@@ -48,7 +48,6 @@ from commands.loops import (
     Handle,
     LiveAnswer,
     Loop,
-    Seen,
     look,
     loop_of,
     reach,
@@ -259,7 +258,7 @@ class Live:
         quiet = self._loop is BATCH and waited >= QUIET_SECONDS
         return waited >= APART_SECONDS and (news or self._silent or lost or quiet)
 
-    def _show(self, seen: Seen | None) -> bool:
+    def _show(self, seen: Any) -> bool:
         """Print what is new; return whether there was something."""
         was_silent, before = self._silent, self._steps
         self._silent = seen is None
@@ -268,7 +267,7 @@ class Live:
             if not was_silent:
                 self._console.print(NOBODY, soft_wrap=True)
             return not was_silent
-        sheet = self._loop.sheet(seen.progress, seen.decisions, self._request)
+        sheet = self._loop.sheet(seen, self._request)
         self.busy = sheet.busy or sheet.verdict.words
         self._steps = terminal.print_steps(self._console, sheet.steps, before)
         if sheet.waiting and sheet.waiting != self._waited:
@@ -299,7 +298,7 @@ class Live:
 
     def end(self, result: Any) -> None:
         """Print the steps that a look came too late for."""
-        steps = self._loop.sheet(result, (), self._request).steps
+        steps = self._loop.sheet(result, self._request).steps
         terminal.print_steps(self._console, steps, self._steps)
 
 
@@ -351,7 +350,7 @@ async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Ex
             there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
             tell(f"{wanted.out} was not written. Once the run has ended:\n    {there}")
         raise
-    sheet = loop.sheet(result, (), request)
+    sheet = loop.sheet(result, request)
     # It may have gone on in a new history.
     return show_result(handle, loop, sheet, result, (await handle.describe()).run_id, wanted)
 

@@ -41,7 +41,7 @@ from mull.connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
 from mull.critique import result as critique
 from mull.critique import sheet as criticised
 from mull.critique.request import ReflectOnResultRequest
-from mull.drafts import PlainProgress, PlainResult
+from mull.drafts import PlainResult
 from mull.multipath import result as multipath
 from mull.multipath import sheet as walked
 from mull.multipath.request import MultiPathRequest
@@ -71,7 +71,8 @@ CODE = (sandbox.TASK_QUEUE,)
 class Loop:
     """A workflow type: the types of its messages, its sheet, and what a user can do with its runs.
 
-    - `progress`, `result` and `sheet` are by default those of a loop that shows drafts alone.
+    - `result` and `sheet` are by default those of a loop that shows drafts alone; `progress` is
+      what the query returns where that is something else.
     - `command` is the prefix of its run ids.
     - `reply` returns the sentence printed before the details on standard output.
     - `writes`: the answer is a text that goes to standard output alone, the details to standard
@@ -80,9 +81,9 @@ class Loop:
       why not to build on it whatever was required.
     - `measures` names what a batch's rows have of a result beside what all have, and `summary`
       makes of these rows a JSON object and tables.
-    - `actions` are the choices in a review, none where a run takes none, `reviewed` the fields of
-      the progress that show what is reviewed, `best` the draft, and `unchecked` a note for whoever
-      replaces the result.
+    - `answers`: a run gives one answer, which can be reviewed and reported. `actions` are the
+      choices in a review, none where a run takes none, `reviewed` the fields that show what is
+      reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
     - `further` explains how to get what the result does not contain.
     """
@@ -90,10 +91,10 @@ class Loop:
     workflow: str
     request: type[Request]
     command: str = ""
-    progress: type[Record] = PlainProgress
     result: type[Record] = PlainResult
+    progress: type[Record] | None = None
     sheet: Callable[..., Sheet] = draft_sheet
-    decision: type[Record] | None = None
+    answers: bool = True
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
@@ -109,11 +110,6 @@ class Loop:
     optional_queues: Callable[[Any], tuple[str, ...]] = lambda _request: ()
     further: str = ""
 
-    @property
-    def answers(self) -> bool:
-        """True if a run gives one answer, which can be reviewed and reported."""
-        return self.decision is not None
-
     def against(self, result: Any, required: Any, *, accept_any: bool) -> str:
         """Say what speaks against building on a result: a bar that it misses, or a doubt."""
         if required is not None and (missed := self.below(result, required)):
@@ -121,17 +117,17 @@ class Loop:
         doubt = "" if accept_any else self.doubt(result)
         return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
 
-    def stood_at(self, seen: "Seen") -> Sheet:
+    def stood_at(self, seen: Any) -> Sheet:
         """Build the sheet of a run that ended without a result: nothing in it goes on."""
-        sheet = self.sheet(seen.progress.model_copy(update={"in_flight": 0}), seen.decisions)
+        sheet = self.sheet(seen.model_copy(update={"in_flight": 0}))
         facts = tuple(fact for fact in sheet.facts if fact.tone != "running")
         return sheet.model_copy(update={"facts": facts, "waiting": None})
 
-    def under_review(self, progress: Any) -> dict[str, Any]:
+    def under_review(self, seen: Any) -> dict[str, Any]:
         """Build the part of a JSON document that shows what is reviewed."""
-        shown: dict[str, Any] = progress.model_dump(mode="json", include=set(self.reviewed))
+        shown: dict[str, Any] = seen.model_dump(mode="json", include=set(self.reviewed))
         if self.best is not None:
-            draft = self.best(progress)
+            draft = self.best(seen)
             shown["draft"] = draft.model_dump(mode="json") if draft else None
         return shown
 
@@ -139,25 +135,24 @@ class Loop:
 SAMPLING = Loop(
     workflow="SelfConsistencyWorkflow",
     request=SelfConsistencyRequest,
-    progress=sampling.Progress,
     result=sampling.SelfConsistencyResult,
     sheet=sampled.sheet,
-    decision=sampling.Decision,
     command="ask",
     reply=lambda result: result.reply,
     below=sampling.SelfConsistencyResult.below,
     reviewed=frozenset(
-        {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
+        {
+            "question", "final_answer", "consensus_confidence", "normalized_entropy",
+            "answer_distribution",
+        }
     ),
-)
+)  # fmt: skip
 CRITIQUE = Loop(
     workflow="ReflectOnResultWorkflow",
     doing="reflecting",
     request=ReflectOnResultRequest,
-    progress=critique.Progress,
     result=critique.ReflectOnResultResult,
     sheet=criticised.sheet,
-    decision=critique.Decision,
     command="reflect",
     below=critique.ReflectOnResultResult.below,
     actions=("accept", "revise", "replace", "score"),
@@ -169,10 +164,8 @@ MULTIPATH = Loop(
     workflow="MultiPathWorkflow",
     doing="starting the agent",
     request=MultiPathRequest,
-    progress=multipath.Progress,
     result=multipath.MultiPathResult,
     sheet=walked.sheet,
-    decision=multipath.Decision,
     command="agent",
     below=multipath.MultiPathResult.below,
     actions=("accept", "revise", "replace"),
@@ -188,10 +181,8 @@ TURN = Loop(
     workflow="ToolTurnWorkflow",
     doing="starting the turn",
     request=ToolTurnRequest,
-    progress=turned.Progress,
     result=turned.ToolTurnResult,
     sheet=turning.sheet,
-    decision=turned.Decision,
     command="turn",
     actions=("allow", "deny"),
     reviewed=frozenset({"message", "asking", "questions", "calls"}),
@@ -202,10 +193,8 @@ REFLEXION = Loop(
     workflow="ReflexionWorkflow",
     doing="starting the agent",
     request=ReflexionRequest,
-    progress=agents.Progress,
     result=agents.ReflexionResult,
     sheet=acted.sheet,
-    decision=agents.Decision,
     command="reflexion",
     below=lambda result, _: agents.NOT_APART * (result.verified_by != "cases"),
     measures=(
@@ -228,10 +217,8 @@ TRAINING = Loop(
     workflow="RetroformerTrainingWorkflow",
     doing="starting the training",
     request=RetroformerTrainingRequest,
-    progress=trained.Progress,
     result=trained.RetroformerTrainingResult,
     sheet=trained_sheet.sheet,
-    decision=trained.Decision,
     command="train",
     actions=(),
     reviewed=frozenset({"environment"}),
@@ -244,8 +231,8 @@ BATCH = Loop(
     request=BatchRequest,
     progress=BatchProgress,
     result=BatchResult,
-    # A batch has no decisions, and its sheet needs no request.
     sheet=lambda seen, *_: batch.sheet(seen),
+    answers=False,
     further="For the results of a file's lines: mull batch --id {id}. To see the findings, repeat"
     " the calibrate or compare command with --id {id}.",
 )
@@ -253,9 +240,9 @@ SESSION = Loop(
     workflow="SessionWorkflow",
     doing="waiting for messages",
     request=SessionRequest,
-    progress=conversed.SessionProgress,
     result=conversed.SessionResult,
-    sheet=lambda seen, *_: conversed.sheet(seen),
+    sheet=conversed.sheet,
+    answers=False,
     command="session",
     further="Its turns are runs of their own: mull show {id}-turn-1, and so on.",
 )
@@ -275,13 +262,6 @@ LOOPS = (
 def loop_of(request: Request) -> Loop:
     """Find the workflow type that this request starts."""
     return next(loop for loop in LOOPS if isinstance(request, loop.request))
-
-
-class Seen(NamedTuple):
-    """The state of a run: its progress and its decisions so far."""
-
-    progress: Any
-    decisions: list[Any]
 
 
 class FoundRun(NamedTuple):
@@ -336,17 +316,14 @@ def status_words(status: WorkflowExecutionStatus | None) -> str | None:
     return status.name.lower() if status else None
 
 
-async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen | None:
-    """Query the state of a run, open or closed; None if no worker answers."""
-    # Types made at run time.
-    both: Any = tuple[loop.progress, list[loop.decision or Any]]  # type: ignore[misc, name-defined]
+async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Any:
+    """Query the record of a run, open or closed; None if no worker answers."""
+    kind = loop.progress or loop.result
     try:
-        progress, decisions = await handle.query("seen", result_type=both, rpc_timeout=patience)
-        if loop is BATCH:
-            progress = await _with_pages(handle, progress, patience)
+        seen = await handle.query("progress", result_type=kind, rpc_timeout=patience)
+        return await _with_pages(handle, seen, patience) if loop is BATCH else seen
     except (RPCError, WorkflowQueryFailedError):
         return None
-    return Seen(progress, decisions)
 
 
 class LiveAnswer:
@@ -391,8 +368,8 @@ async def _with_pages(handle: Handle, whole: BatchProgress, patience: timedelta)
     return whole.model_copy(update=sums)
 
 
-async def standing_of(run: FoundRun) -> Seen:
-    """Query the state of an open run, or exit if no worker answers."""
+async def standing_of(run: FoundRun) -> Any:
+    """Query the record of an open run, or exit if no worker answers."""
     found = await look(run.handle, run.loop)
     if found is None:
         said = "the run is open, but no worker answers queries for it now"

@@ -110,7 +110,7 @@ async def _join(
         fail("the batch goes on: its failures can be retried once it has ended.", Exit.USAGE)
     if not request.pages:
         return
-    accepted = (await standing_of(found)).progress.pages_accepted
+    accepted = (await standing_of(found)).pages_accepted
     if given is not None:
         await _upload(client, found.handle, request, given.pages, accepted)
     elif accepted < request.pages:

@@ -109,10 +109,9 @@ async def show(
         return show_result(handle, loop, sheet, result, run_id, wanted, decisions=True)
     seen = await standing_of(found)
     if as_json:
-        sys.stdout.write(seen.progress.model_dump_json() + "\n")
+        sys.stdout.write(seen.model_dump_json() + "\n")
     else:
-        sheet = loop.sheet(seen.progress, seen.decisions)
-        print_sheet(Console(), sheet, subject=True, decisions=True)
+        print_sheet(Console(), loop.sheet(seen), subject=True, decisions=True)
         say_further(handle, loop)
     return Exit.DONE
 
@@ -158,7 +157,7 @@ async def report(
         run_page(run, seen.run_id),
         request.model_dump(mode="json", exclude={"calibration"}) if request else {},
     )
-    write_file(place, page_html(found.loop.sheet(result, (), request), facts))
+    write_file(place, page_html(found.loop.sheet(result, request), facts))
     return Exit.DONE
 
 
@@ -236,7 +235,7 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
         # A list needs no key.
         with suppress(UnreadableError):
             if seen := await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS)):
-                return row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done"
+                return row["run_id"], f"{seen.done:,}/{seen.total:,} done"
         return None
 
     batches = [row for row in rows if row["workflow"] == BATCH.workflow]

@@ -175,11 +175,11 @@ async def _number(session: Handle, key: str, answer: Answer) -> int:
     """Tell the number of the turn that answers a message, from its place among those that wait."""
     while not answer.done():
         seen = await look(session, SESSION)
-        waiting = seen.progress.waiting if seen else ()
+        waiting = seen.waiting if seen else ()
         if seen and key in waiting:
             before = waiting.index(key)
             if before:
                 tell(f"{tally_words(before, 'message')} before this one.")
-            return int((seen.progress.turn or seen.progress.turns + 1) + before)
+            return int((seen.turn or seen.turns + 1) + before)
         await asyncio.wait({answer}, timeout=LOOK_SECONDS)
     return answer.result().number

@@ -202,9 +202,9 @@ async def _permit(
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"only calls of `turn` can be allowed or denied.{turns}", Exit.USAGE)
-    progress = (await standing_of(found)).progress
+    seen = await standing_of(found)
     # Of one that is not asked about, the run says so itself.
-    for one in (one for one in progress.questions if one.call == said.call):
+    for one in (one for one in seen.questions if one.call == said.call):
         again = f"look at it again:\n    mull review {run}"
         if shown is not None and not one.digest.startswith(shown):
             fail(f"call {one.call} is not the one that was shown; {again}", Exit.USAGE)
@@ -216,14 +216,14 @@ async def _permit(
         said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
     await _update(client, found, "permit", said)
     done = f"call {said.call} is {'allowed' if said.allow else 'denied'}"
-    words = [revealed(one.words) for one in progress.calls[said.call - 1 : said.call]]
+    words = [revealed(one.words) for one in seen.calls[said.call - 1 : said.call]]
     return _done(run, done, as_json, ": ".join([done, *words]))
 
 
 async def _show(client: Client, run: str, as_json: bool) -> Exit:
     found = await _reviewable(client, run)
     seen, loop = await standing_of(found), found.loop
-    sheet = loop.sheet(seen.progress, seen.decisions)
+    sheet = loop.sheet(seen)
     if sheet.waiting is None:
         fail(f"the run is not waiting for a review. See `mull show {run}`.", Exit.USAGE)
     until = sheet.waiting.until
@@ -233,7 +233,7 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             "workflow": loop.workflow,
             "review_until": until.isoformat() if until else None,
             "actions": list(loop.actions),
-            **loop.under_review(seen.progress),
+            **loop.under_review(seen),
         }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
@@ -243,9 +243,9 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
         tell(f"It waits {said}.\nTo decide, run one of:")
-        questions = getattr(seen.progress, "questions", ())
+        questions = getattr(seen, "questions", ())
         codes = {one.call: f"{one.call}-{one.digest[:8]}" for one in questions}
-        for number in getattr(seen.progress, "asking", ("",)):
+        for number in getattr(seen, "asking", ("",)):
             call = codes.get(number, number)
             for action in loop.actions:
                 tell(f"    mull review {run} --{action}{GIVEN[action].format(call=call)}")

@@ -1,4 +1,4 @@
-"""What every loop has that writes drafts: the drafts, the best one, and what a person says of it.
+"""The record of a run, and what every loop has that writes drafts: the best one, and its review.
 
 A loop that needs no records of its own takes those of this file: docs/a-new-workflow.md.
 """
@@ -8,9 +8,48 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from mull.request import Record, Result, Review, fitted
-from mull.run import DecisionT, Made, RunState, Usage
+from mull.request import Result, Review
+from mull.run import Decided, DecisionT, RunState, Spending, Usage
 from mull.text import encoded_size
+
+
+class RunRecord(Result):
+    """What is seen of a run: what `progress` returns while it goes on, and its result in the end.
+
+    While it goes on, it says what the result would be now, and it has no `stop_reason` yet; `step`
+    is under way, with `in_flight` calls, and `review_until` is when a wait for a person ends by
+    itself, None for never. `model` is the one that replied last, or that the request names.
+    """
+
+    model: str | None = None
+    usage: Usage
+    decisions: tuple[Decided, ...] = ()
+    stop_reason: str | None = None
+    stop_explanation: str = ""
+    warnings: tuple[str, ...] = ()
+    step: str = ""
+    in_flight: int = 0
+    review_until: datetime | None = None
+
+
+class Receipt(Record):
+    """The model that replied, the parameters left out of the call, its attempts and its cost."""
+
+    model: str | None = None
+    finish_reason: str | None = None
+    max_output_tokens: int | None = None
+    left_out: tuple[str, ...] = ()
+    attempts: int = 1
+    spending: Spending | None = None
+
+
+class Made(Receipt):
+    """What a model or a person made, counted from 0; `author` is the person behind it."""
+
+    index: int
+    author: str | None = None
+    seed: int | None = None
+    timestamp: datetime | None = None
 
 
 class Drafted(Protocol):
@@ -51,49 +90,24 @@ class PlainDraft(Made):
         return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
 
 
-class PlainDecision(Record):
+class PlainDecision(Decided):
     """The end of a run, or a wait for a person: of a loop that compares no numbers.
 
-    `best` is the index of the best draft. `author` is the person who decided, at `at`.
+    `best` is the index of the best draft.
     """
 
     best: int | None
-    stop: bool
-    stop_reason: str | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
     waits_for_review: bool = False
 
 
-class PlainProgress(Record):
-    """Where a run stands, of a loop that shows its drafts and nothing else."""
-
-    subject: str
-    model: str | None
-    step: str
-    in_flight: int
-    drafts: tuple[PlainDraft, ...]
-    best: int | None
-    usage: Usage
-    review_until: datetime | None = None
-    stop_reason: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class PlainResult(Result):
+class PlainResult(RunRecord):
     """The best draft as the answer, why the run ended, and what it cost."""
 
     subject: str
-    model: str | None
     answer: str | None
     drafts: tuple[PlainDraft, ...]
     best: int | None
-    stop_reason: str
-    stop_explanation: str
     decisions: tuple[PlainDecision, ...]
-    usage: Usage
-    warnings: tuple[str, ...] = ()
 
     @property
     def doubt(self) -> str:
@@ -102,7 +116,7 @@ class PlainResult(Result):
         return best.doubt if best else ""
 
 
-def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:
+def best_of(seen: PlainResult) -> PlainDraft | None:
     """Return the draft that is the answer, or would be now."""
     return None if seen.best is None else seen.drafts[seen.best]
 
@@ -122,7 +136,7 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
 
     draft_type: ClassVar[type[Any]] = PlainDraft
     decision_type: ClassVar[type[Any]] = PlainDecision
-    progress_type: ClassVar[type[Any]] = PlainProgress
+    record_type: ClassVar[type[Any]] = PlainResult
     actions: ClassVar[tuple[str, ...]] = ("accept", "replace")
 
     drafts: list[DraftT] = field(default_factory=list)
@@ -196,43 +210,13 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
         )
         self.drafts.append(own)
 
-    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Any:
-        """Say where the run stands; `in_flight` is the number of calls under way."""
-        last: Any = self.last
-        return self.progress_type(
-            **self._standing(),
-            step="finished" if self.stopped else step,
-            in_flight=in_flight,
-            review_until=review_until,
-            stop_reason=last.stop_reason if self.stopped else None,
-        )
-
-    def result(self) -> Any:
-        """Build the result, cut to the size of an event. Raises ValueError before the run ends."""
-        whole = PlainResult(**self._ended(), answer=self.best.text if self.best else None)
-        return fitted(whole, "answer")
-
-    def _ended(self) -> dict[str, Any]:
-        """List the fields that every result has. Raises ValueError before the run ends."""
-        last: Any = self.last
-        if not self.stopped or last.stop_reason is None:
-            raise ValueError("the run has not ended")
-        return {
-            **self._standing(),
-            "stop_reason": last.stop_reason,
-            "stop_explanation": last.reason,
-            "decisions": tuple(self.decisions),
-        }
-
-    def _standing(self) -> dict[str, Any]:
-        """List the fields that progress and result share."""
+    def _shown(self) -> dict[str, Any]:
+        best = self.best
         return {
             "subject": self.subject,
-            "model": self.model,
+            "answer": best.text if best else None,
             "drafts": tuple(self.drafts),
-            "best": self.best.index if self.best else None,
-            "usage": self.used,
-            "warnings": tuple(self.warnings),
+            "best": best.index if best else None,
         }
 
     def _compared(self) -> dict[str, Any]:

@@ -140,7 +140,9 @@ class Record(Frozen):
 
 
 class Result(Record):
-    """What a run returns."""
+    """What a run returns; `answer_field` names the text that is never cut."""
+
+    answer_field: ClassVar[str] = "answer"
 
 
 def told(value: Any) -> Any:
@@ -418,13 +420,14 @@ class Finish(Request):
     author: str | None = Field(None, min_length=1, max_length=200)
 
 
-def fitted(result: RecordT, whole: str) -> RecordT:
-    """Cut the longest texts of a result, but for the one named `whole`, to fit an event.
+def fitted(result: RecordT) -> RecordT:
+    """Cut the longest texts of a result, but for its answer, to fit an event.
 
     Where that is not enough, early decisions, calls and responses are left out. `warnings` says so.
     """
     data: dict[str, Any] = result.model_dump(mode="json")
-    kept, said, most = data[whole], data["warnings"], 64_000
+    whole = getattr(result, "answer_field", "")
+    kept, said, most = data.get(whole), data["warnings"], 64_000
     while (over := len(to_json(data)) - RESULT_BYTES) > 0 and most > SHORTEST_CUT:
         sizes = [encoded_size(text) for text in _texts({**data, whole: None})]
         most = most * 3 // 4

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
+from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review, fitted
 from mull.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
@@ -68,26 +68,6 @@ class Spending(Record):
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
-
-
-class Receipt(Record):
-    """The model that replied, the parameters left out of the call, its attempts and its cost."""
-
-    model: str | None = None
-    finish_reason: str | None = None
-    max_output_tokens: int | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending | None = None
-
-
-class Made(Receipt):
-    """What a model or a person made, counted from 0; `author` is the person behind it."""
-
-    index: int
-    author: str | None = None
-    seed: int | None = None
-    timestamp: datetime | None = None
 
 
 def total(spendings: Iterable[Spending]) -> Spending:
@@ -299,24 +279,14 @@ class Counts(Record):
         return None
 
 
-class Decided(Protocol):
-    """A decision of any loop."""
+class Decided(Record):
+    """What every decision says: whether it ends the run, and why; `author` is who made it, `at`."""
 
-    @property
-    def stop(self) -> bool:
-        """Whether it ends the run."""
-
-    @property
-    def reason(self) -> str:
-        """Why it was made, in words."""
-
-    @property
-    def author(self) -> str | None:
-        """The person who made it."""
-
-    @property
-    def at(self) -> datetime | None:
-        """When it was made."""
+    stop: bool
+    stop_reason: str | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
 
 
 DecisionT = TypeVar("DecisionT", bound=Decided)
@@ -328,6 +298,8 @@ class RunState(ABC, Generic[DecisionT]):
 
     `retried` and `cancelled` count the calls that ended without a reply.
     """
+
+    record_type: ClassVar[type[Any]]
 
     request: Bounded
     decisions: list[DecisionT] = field(default_factory=list)
@@ -373,6 +345,33 @@ class RunState(ABC, Generic[DecisionT]):
     def used(self) -> Usage:
         """What was spent so far, in all and by part."""
         return usage(self.spent, self.retried, self.cancelled)
+
+    def record(self, **under_way: Any) -> Any:
+        """Say what is seen of the run: its result, or what that would be now.
+
+        `under_way` are the fields that are empty in the end: `step`, `in_flight` and so on.
+        """
+        last = self.last if self.stopped else None
+        return self.record_type(
+            model=self.model,
+            usage=self.used,
+            decisions=tuple(self.decisions),
+            stop_reason=last.stop_reason if last else None,
+            stop_explanation=last.reason if last else "",
+            warnings=tuple(self.warnings),
+            **self._shown(),
+            **under_way,
+        )
+
+    def result(self) -> Any:
+        """Return the record of a run that has ended, cut to an event. Raises ValueError before."""
+        if not self.stopped:
+            raise ValueError("the run has not ended")
+        return fitted(self.record())
+
+    @abstractmethod
+    def _shown(self) -> dict[str, Any]:
+        """List the fields of the record that are the loop's own."""
 
     @abstractmethod
     def stop(

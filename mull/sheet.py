@@ -1,6 +1,6 @@
 """One frozen `Sheet` for any run, running or finished: built by each loop, drawn by renderers.
 
-A loop's `sheet.py` turns its progress or its result into a `Sheet`. The terminal, the page and the
+A loop's `sheet.py` turns the record of a run into a `Sheet`. The terminal, the page and the
 Web UI's details know nothing else of a run, so that a warning that stands on the sheet stands in
 all three. Texts are as they came from models and people: each renderer makes them safe to show.
 """
@@ -8,11 +8,11 @@ all three. Texts are as they came from models and people: each renderer makes th
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
-from mull.drafts import Drafted, PlainDecision, PlainProgress, PlainResult, best_of
+from mull.drafts import Drafted, Made, PlainResult, RunRecord, best_of
 from mull.request import Record
-from mull.run import Decided, Made, Part, Spending, Usage
+from mull.run import Decided, Part, Spending, Usage
 from mull.text import quoted, tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
@@ -29,6 +29,8 @@ FAILED = {
 UNDONE = {"disabled", "skipped"}
 EMBEDDED = "embedded/"
 LOST: tuple[Part, ...] = ("retried", "cancelled")
+# The steps in which a person is asked.
+WAITS = {"waiting_for_review", "waiting_for_permission"}
 TOY = "a toy: what it writes shows how Mull works, not how good models are"
 
 
@@ -184,28 +186,10 @@ class Sheet(Record):
     waiting: Waiting | None = None
 
 
-class Seen(Protocol):
-    """A progress or a result of any loop, from which the shared parts of a sheet are made."""
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote, or that the request names."""
-
-    @property
-    def usage(self) -> Usage:
-        """What was spent so far."""
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Why the run ended; None while it goes on."""
-
-
 def run_sheet(
-    seen: Seen,
-    made: Sequence[Decided],
+    seen: RunRecord,
     *,
     doing: str,
-    waits: bool,
     answer: Text | None,
     facts: Iterable[Fact],
     tables: Iterable[Table],
@@ -214,11 +198,12 @@ def run_sheet(
     """Build the sheet of a run: what its loop says of it, and what is the same for all runs.
 
     The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
-    same for all. `made` are the decisions, `doing` says what is under way, and `waits` whether a
-    person is asked. Tables without rows are left out. `more` are other fields of the sheet.
+    same for all. `doing` says what is under way. Tables without rows are left out. `more` are other
+    fields of the sheet.
     """
-    flight = getattr(seen, "in_flight", 0)
-    busy = f"{doing}, {tally_words(flight, 'call')} in flight" if flight else doing
+    made, waits = seen.decisions[-1:], seen.step in WAITS
+    calls = tally_words(seen.in_flight, "call")
+    busy = f"{doing}, {calls} in flight" if seen.in_flight else doing
     verdict = Verdict(words=busy, tone="running")
     if seen.stop_reason is not None:
         busy = busy if waits else ""
@@ -226,7 +211,7 @@ def run_sheet(
         tone = "good" if seen.stop_reason in GOOD else tone
         tone = "warning" if getattr(seen, "doubt", "") else tone
         verdict = Verdict(
-            words=signed(made[-1].reason, made[-1].author) if made else seen.stop_reason,
+            words=signed(made[0].reason, made[0].author) if made else seen.stop_reason,
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
             stop_reason=seen.stop_reason,
         )
@@ -237,34 +222,26 @@ def run_sheet(
     return Sheet(
         verdict=verdict,
         busy=busy,
-        waiting=_waiting(seen) if waits else None,
+        waiting=Waiting(until=seen.review_until, asked=getattr(seen, "asked", ()))
+        if waits
+        else None,
         answer=answer,
         facts=tuple(one for one in (*facts, *shared) if going or one.tone != "running"),
-        warnings=getattr(seen, "warnings", ()),
+        warnings=seen.warnings,
         tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
         **more,
     )
 
 
-def _waiting(seen: Seen) -> Waiting:
-    return Waiting(until=getattr(seen, "review_until", None), asked=getattr(seen, "asked", ()))
-
-
-def draft_sheet(
-    seen: PlainProgress | PlainResult,
-    decisions: Sequence[PlainDecision] = (),
-    request: object = None,
-) -> Sheet:
+def draft_sheet(seen: PlainResult, request: object = None) -> Sheet:
     """Build the sheet of a loop that shows its drafts and decisions and nothing else."""
     del request  # for the signature that every loop's sheet has
-    made, best = seen.decisions if isinstance(seen, PlainResult) else decisions, best_of(seen)
+    made, best = seen.decisions, best_of(seen)
     listed = draft_table(seen.drafts, best, "kept", "", [() for _ in seen.drafts])
     return run_sheet(
         seen,
-        made,
         subject=seen.subject,
-        doing=seen.step.replace("_", " ") if isinstance(seen, PlainProgress) else "",
-        waits=bool(made) and made[-1].waits_for_review,
+        doing=seen.step.replace("_", " "),
         answer=Text(title="answer", content=best.text, folded=False) if best else None,
         facts=(),
         tables=[listed],

@@ -37,7 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.connection import STREAM_POLL
     from mull.details import details
     from mull.drafts import DraftState
-    from mull.request import Finish, Record, Request, Review
+    from mull.request import Finish, Record, Request, Review, fitted
     from mull.run import Part, RunState, Usage
     from mull.sampling.probability import CalibrationMap, Setup
     from mull.sheet import Sheet, draft_sheet
@@ -84,15 +84,10 @@ class Workflow(ABC):
         self._trace_id: str | None = None
         self.has_webhook = False
 
-    @workflow.query(description="Where the run stands, and what it has spent")
-    def progress(self) -> Record:
-        """Say where the run stands."""
-        return self._progress()
-
-    @workflow.query(description="Where the run stands, and each decision so far")
-    def seen(self) -> tuple[Any, list[Any]]:
-        """Return both at once: each query is billed on Temporal Cloud."""
-        return self.progress(), [*getattr(self, "decisions", tuple)()]
+    @workflow.query(description="Where the run stands, what it decided, and what it has spent")
+    def progress(self) -> dict[str, Any]:
+        """Return the run's record with every field, cut to the size of an event."""
+        return fitted(self._progress()).model_dump(mode="json")
 
     @workflow.update(description="End the run with what there is")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -207,6 +202,14 @@ class RunWorkflow(Workflow, Generic[StateT]):
                     self._write(*self._updates(), telemetry.NEEDS_REVIEW.value_set(False))
                 raise
 
+    def _progress(self) -> Any:
+        return self._state.record(**({} if self._has_ended() else self._under_way()))
+
+    def _under_way(self) -> dict[str, Any]:
+        """List the fields of the record of a run that goes on."""
+        flight, until = self._calls.in_flight, self._people.until
+        return {"step": self._step, "in_flight": flight, "review_until": until}
+
     @abstractmethod
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
         """Name what the span of a decision shows: its end, and no text of a model."""
@@ -314,11 +317,8 @@ class RunWorkflow(Workflow, Generic[StateT]):
 class DraftWorkflow(RunWorkflow[DraftStateT]):
     """A run that revises drafts, with what is shown of it unless it says otherwise."""
 
-    def _progress(self) -> Any:
-        return self._state.progress(self._step, self._calls.in_flight, self._people.until)
-
     def _sheet(self) -> Sheet:
-        return draft_sheet(self._progress(), self._state.decisions)
+        return draft_sheet(self._progress())
 
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
         """Name what the span of a decision shows: its end, and no text of a model."""

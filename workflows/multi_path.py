@@ -33,7 +33,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.multipath.sheet import sheet
     from mull.multipath.state import Mode, Node, Passage
     from mull.multipath.suite import Suite
-    from mull.request import fitted
     from mull.run import Part
     from mull.sheet import Sheet
     from mull.text import CUT_NOTE
@@ -97,7 +96,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 await self._wait_for_review()
                 with suppress(Ended):
                     await self._write_and_check()
-            result = fitted(self._state.result(), "output")
+            result: MultiPathResult = self._state.result()
             output = (result.output or "")[:400]
             self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
             return result
@@ -392,7 +391,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         self._decided(loop.grant(self._state, asked, author, workflow.now()))
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions, self._state.request)
+        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         """List the numbers of a decision; texts of models and documents only where that is on."""

@@ -26,7 +26,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import Decision, Draft, ReflectOnResultResult
     from mull.critique.sheet import sheet
-    from mull.request import fitted
     from mull.run import Part
     from mull.sheet import Sheet
     from workflows import base
@@ -74,7 +73,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._revise_until_decided()
-            result = fitted(self._state.result(), "draft")
+            result: ReflectOnResultResult = self._state.result()
             memo = {"draft": (result.draft or "")[:400], "score": result.score}
             self._conclude(span, memo)
             return result
@@ -173,7 +172,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
             await self._revise(best, (advice, *self._state.advice(best)), author)
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions, self._state.request)
+        return sheet(self._progress(), self._state.request)
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         index = base.known({"mull.draft.index": decision.draft})

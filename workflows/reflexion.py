@@ -28,7 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.agents.loop import Reflexion
     from mull.agents.memory import Reflection
     from mull.agents.request import ReflexionRequest
-    from mull.agents.result import Decision, Progress, ReflexionResult
+    from mull.agents.result import Decision, ReflexionResult
     from mull.agents.sheet import sheet
     from mull.connection import TASK_QUEUE
     from mull.request import explain as explain_request
@@ -84,7 +84,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
                 await self._try_once()
             if hidden:
                 await self._verify()
-            result = self._state.result()
+            result: ReflexionResult = self._state.result()
             known = {"answer": (result.answer or "")[:400], "return": result.best_return}
             self._conclude(span, known)
             return result
@@ -334,11 +334,8 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
     def _answer(self, answer: str | None) -> AnswerTask:
         return AnswerTask(**self._episode(), answer=answer)
 
-    def _progress(self) -> Progress:
-        return self._state.progress(self._step, self._calls.in_flight)
-
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions)
+        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         """List the numbers of a decision; what an environment said only where content is on."""

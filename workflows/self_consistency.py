@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
@@ -13,18 +14,10 @@ with workflow.unsafe.imports_passed_through():
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
     from mull import telemetry
-    from mull.request import fitted
-    from mull.sampling import loop
     from mull.sampling.answers import Clusters, read_answer
     from mull.sampling.loop import Sampling
     from mull.sampling.request import SelfConsistencyRequest
-    from mull.sampling.result import (
-        Decision,
-        PersonsAnswer,
-        Progress,
-        Response,
-        SelfConsistencyResult,
-    )
+    from mull.sampling.result import Decision, PersonsAnswer, Response, SelfConsistencyResult
     from mull.sampling.sheet import sheet
     from mull.sheet import Sheet
     from workflows import base
@@ -66,7 +59,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         super().__init__(Sampling(request))
         self._samples = Samples(request)
         self._meanings = Meanings(self._state, self._calls, self._people)
-        self._put_in: list[Response] = []
         self._next_index = 0
 
     @workflow.run
@@ -86,7 +78,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                 waits = telemetry.NEEDS_REVIEW.value_set(True)
                 self._write(*self._updates(), telemetry.UNCERTAINTY.value_set("high"), waits)
                 await self._wait_for_review()
-            result = fitted(loop.result(self._state), "final_answer")
+            result: SelfConsistencyResult = self._state.result()
             saved = request.max_responses - self._next_index
             telemetry.CALLS_SAVED.record(workflow.metric_meter(), saved)
             self._conclude(
@@ -114,7 +106,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             author=given.author or SOMEBODY,
             attempts=0,
         )
-        self._put_in.append(response)
+        self._state.put_in.append(response)
         return response.index
 
     @add_answer.validator
@@ -148,7 +140,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             for _ in range(plan.calls):
                 self._samples.start(self._take_index())
             self._state.cancelled += await self._samples.settle(self._people, self._decided_early)
-            answered = self._state.answered or bool(self._put_in)
+            answered = self._state.answered or bool(self._state.put_in)
             await self._count(self._samples.collect(answered=answered))
         if not self._state.stopped:
             self._write_progress()
@@ -159,33 +151,25 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
 
     async def _count(self, responses: list[Response]) -> None:
         """Count by index: a wave's replies, then what people put in meanwhile."""
-        waiting = responses
+        waiting, state = responses, self._state
         while True:
             if not waiting:
-                waiting, self._put_in = self._put_in, []
+                waiting, state.put_in = state.put_in, []
             if not waiting:
                 return
             response = await self._meanings.named(waiting.pop(0))
-            more = bool(self._put_in or any(later.author for later in waiting))
-            self._span_decision(self._state.count(response, more_follow=more, at=workflow.now()))
-            if self._state.stopped:
+            more = bool(state.put_in or any(later.author for later in waiting))
+            self._span_decision(state.count(response, more_follow=more, at=workflow.now()))
+            if state.stopped:
                 for late in waiting:
-                    self._state.came_late(late)
+                    state.came_late(late)
                 return
 
-    def _progress(self) -> Progress:
-        return loop.progress(
-            self._state,
-            self._samples.waiting,
-            needs_review=self._people.waiting,
-            review_until=self._people.until,
-            added=len(self._put_in),
-        )
+    def _under_way(self) -> dict[str, Any]:
+        return {**super()._under_way(), "in_flight": self._samples.waiting}
 
     def _sheet(self) -> Sheet:
-        request, decisions = self._state.request, self._state.decisions
-        shown = sheet(self._progress(), decisions, request, TOLD_DECISIONS)
-        return shown.model_copy(update={"warnings": tuple(self._state.warnings)})
+        return sheet(self._progress(), self._state.request, TOLD_DECISIONS)
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         index = base.known({"mull.sample.index": decision.index})

@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
         Session,
         SessionAnswer,
         SessionMessage,
-        SessionProgress,
         SessionRequest,
         SessionResult,
         sheet,
@@ -155,18 +154,18 @@ class SessionWorkflow(Workflow):
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _conclude(self, span: Span) -> SessionResult:
-        result = self._session.result()
+        result = self._session.record()
         self._write(telemetry.STOP_REASON.value_set(str(result.stop_reason)))
         ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
         workflow.upsert_memo(ended)
         span.set_attributes({"mull.stop_reason": result.stop_reason, "mull.turns": result.turns})
         return result
 
-    def _progress(self) -> SessionProgress:
-        return self._session.progress()
+    def _progress(self) -> SessionResult:
+        return self._session.record()
 
     def _sheet(self) -> Sheet:
-        return sheet(self._session.result() if self._has_ended() else self._progress())
+        return sheet(self._progress())
 
     def _has_ended(self) -> bool:
         return self._session.ended is not None

@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.turn.conversation import StreamedText
     from mull.turn.loop import MOST_UNUSABLE, Turn
     from mull.turn.request import ToolTurnRequest
-    from mull.turn.result import Decision, Next, Progress, ToolTurnResult
+    from mull.turn.result import Decision, Next, ToolTurnResult
     from mull.turn.sheet import sheet
     from mull.turn.tools import CallStatus, ToolCall
     from workflows import base
@@ -80,7 +80,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             await self._begin()
             while not self._state.stopped:
                 await self._go_on()
-            result = self._state.result()
+            result: ToolTurnResult = self._state.result()
             self._conclude(span, {"answer": (result.answer or "")[:400]})
             return result
 
@@ -318,12 +318,11 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         if reply is not None:
             self._state.compacted(None if isinstance(reply, ActivityError) else reply.text)
 
-    def _progress(self) -> Progress:
-        until, flight = self._people.until, self._calls.in_flight
-        return self._state.progress(self._step, flight, until, workflow.now())
+    def _under_way(self) -> dict[str, Any]:
+        return {**super()._under_way(), "at": workflow.now()}
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions)
+        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         """List the numbers of a decision; its reason may quote a tool, which is content."""

@@ -41,7 +41,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from mull.agents.training_result import (
         Decision,
-        Progress,
         RetroformerTrainingResult,
         Stage,
         StageStep,
@@ -112,7 +111,7 @@ class RetroformerTrainingWorkflow(Workflow):
                         self._decide(f"the reflector was tuned by {request.method}", "trained")
                 else:
                     await self._train(self._state.phase)
-            result = self._state.result()
+            result = self._state.record()
             if result.stages and self._holds_out:
                 await self._keep(result)
             self._conclude(span, result)
@@ -376,7 +375,7 @@ class RetroformerTrainingWorkflow(Workflow):
 
     def _conclude(self, span: Span, result: RetroformerTrainingResult) -> None:
         """Record the outcome everywhere but in the result."""
-        stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
+        stopped = telemetry.STOP_REASON.value_set(str(result.stop_reason))
         self._write(*base.spending(result.usage, result.base_model), stopped)
         shares = {
             "share_good_before": result.before.share_good,
@@ -387,11 +386,11 @@ class RetroformerTrainingWorkflow(Workflow):
         span.set_attributes(base.known({f"mull.{name}": share for name, share in shares.items()}))
         span.set_attribute("mull.stop_reason", result.stop_reason)
 
-    def _progress(self) -> Progress:
-        return self._state.progress()
+    def _progress(self) -> RetroformerTrainingResult:
+        return self._state.record()
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.decisions)
+        return sheet(self._progress())
 
     def _has_ended(self) -> bool:
         return self._state.stopped

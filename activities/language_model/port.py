@@ -20,8 +20,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from mull.connection import heartbeating
+from mull.drafts import Receipt
 from mull.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
-from mull.run import Receipt, Spending
+from mull.run import Spending
 from mull.turn.budget import Effort
 from mull.turn.tools import AskedCall, Tool
 

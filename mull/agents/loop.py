@@ -37,13 +37,12 @@ from mull.agents.result import (
     Decision,
     Episode,
     EpisodeEnd,
-    Progress,
     ReflexionResult,
     StopReason,
     VerifiedBy,
 )
 from mull.replies import words_so_far
-from mull.request import Review, fitted
+from mull.request import Review
 from mull.run import Part, RunState, Spending, above, at_least
 from mull.text import cut_with_note, encoded_size, tally_words
 
@@ -77,6 +76,8 @@ class Reflexion(RunState[Decision]):
     While an episode is `under_way`, `rewards` are those of its steps, and `ended` says how it came
     to its end. `repeats`: the newest reflection says what one that is held says.
     """
+
+    record_type = ReflexionResult
 
     request: ReflexionRequest
     workflow_id: str = field(kw_only=True)
@@ -379,50 +380,25 @@ class Reflexion(RunState[Decision]):
         shown: str = getattr(self, prompts.get(part, "judge_prompt"))
         return [shown], self.request.max_output_tokens
 
-    def _standing(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
+        best = self.best
+        kept = best or (self.episodes[-1] if self.episodes else None)
+        answer = kept.answer if kept else None
+        unsolved = "exhausted" if answer else "no_answer"
         return {
             "environment": self.request.environment,
             "task": self.request.task,
             "task_text": self.short_term.task,
             "strategy": self.request.strategy,
             "episode_limit": self.request.episodes,
-            "model": self.model,
             "episodes": tuple(self.episodes),
             "reflections": self.semantic.reflections,
-            "best": self.best and self.best.number,
+            "best": best and best.number,
             "judged": self.request.judge is not None,
-            "usage": self.used,
-            "warnings": tuple(self.warnings),
+            "answer": answer,
+            "status": "solved" if best and best.correct else unsolved,
+            "best_return": best and best.episode_return,
+            "hidden_passed": self.hidden_passed,
+            "verified_by": self.verified_by,
+            "trajectory": None if self.stopped else self.trajectory,
         }
-
-    def progress(self, step: str, in_flight: int) -> Progress:
-        """Say where the run stands; `in_flight` is the number of calls under way."""
-        seen = Progress(
-            **self._standing(),
-            step="finished" if self.stopped else step,
-            in_flight=in_flight,
-            trajectory=self.trajectory,
-            stop_reason=self.last.stop_reason if self.last else None,
-        )
-        return fitted(seen, "task_text")
-
-    def result(self) -> ReflexionResult:
-        """Build the result, cut to the size of an event. Raises ValueError before the run ends."""
-        last, best = self.last, self.best
-        if last is None or last.stop_reason is None:
-            raise ValueError("the run has not ended")
-        kept = best or (self.episodes[-1] if self.episodes else None)
-        answer = kept.answer if kept else None
-        unsolved = "exhausted" if answer else "no_answer"
-        whole = ReflexionResult(
-            **self._standing(),
-            answer=answer,
-            status="solved" if best and best.correct else unsolved,
-            best_return=best and best.episode_return,
-            stop_reason=last.stop_reason,
-            stop_explanation=last.reason,
-            decisions=tuple(self.decisions),
-            hidden_passed=self.hidden_passed,
-            verified_by=self.verified_by,
-        )
-        return fitted(whole, "answer")

@@ -1,14 +1,14 @@
-"""The decisions, the progress and the result of a Reflexion run."""
+"""The record of a Reflexion run: its episodes, its decisions, and its result."""
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
 from mull.agents.memory import Action, AnyTrajectory, Reflection
 from mull.agents.request import Strategy
-from mull.request import Record, Result
-from mull.run import Usage
+from mull.drafts import RunRecord
+from mull.request import Record
+from mull.run import Decided
 
 StopReason = Literal[
     "solved",
@@ -60,7 +60,7 @@ class Episode(Record):
         return acted[-1].content.strip() if self.ended == "repeated_action" else None
 
 
-class Decision(Record):
+class Decision(Decided):
     """What comes after an episode, and what it was based on.
 
     `best` is the number of the best episode so far.
@@ -68,23 +68,22 @@ class Decision(Record):
 
     episode: int
     next: Literal["reflect", "episode"] | None
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
     episode_return: float | None = None
     correct: bool | None = None
     best: int | None = None
     reflections: int = 0
-    author: str | None = None
-    at: datetime | None = None
 
 
-class Standing(Record):
-    """What the progress and the result of a run share.
+class ReflexionResult(RunRecord):
+    """The answer of the best episode, why the run ended, and all that it did.
 
     `reflections` is the semantic memory, the oldest first. `best` is the number of the episode that
-    solved the task, or else has the highest return, the earlier of equals. `judged` is True where
-    only a model says what is right.
+    solved the task, or else has the highest return, the earlier of equals; `status` is `no_answer`
+    if it gave none. `judged` is True where only a model says what is right. `hidden_passed` is what
+    the hidden test said of the answer, None where there is none, or where it could not be run.
+    `verified_by` is `script` where it ran beside the code, which could forge that, and else
+    `cases`. While the run goes on, `trajectory` is that of the episode under way.
     """
 
     environment: str
@@ -92,46 +91,23 @@ class Standing(Record):
     task_text: str
     strategy: Strategy
     episode_limit: int
-    model: str | None
     episodes: tuple[Episode, ...]
     reflections: tuple[Reflection, ...]
     best: int | None
     judged: bool
-    usage: Usage
-    warnings: tuple[str, ...] = ()
+    answer: str | None
+    status: Status
+    best_return: float | None
+    stop_reason: StopReason | None = None
+    decisions: tuple[Decision, ...]
+    hidden_passed: bool | None = None
+    verified_by: VerifiedBy | None = None
+    trajectory: AnyTrajectory | None = None
 
     @property
     def best_episode(self) -> Episode | None:
         """The episode whose answer is the result."""
         return None if self.best is None else self.episodes[self.best - 1]
-
-
-class Progress(Standing):
-    """Where a run stands; `trajectory` is that of the episode under way."""
-
-    step: str
-    in_flight: int
-    trajectory: AnyTrajectory
-    stop_reason: StopReason | None = None
-    review_until: datetime | None = None
-
-
-class ReflexionResult(Standing, Result):
-    """The answer of the best episode, why the run ended, and all that it did.
-
-    `status` is `no_answer` if the best episode gave none. `hidden_passed` is what the hidden test
-    said of the answer, None where there is none, or where it could not be run. `verified_by` is
-    `script` where it ran beside the code, which could forge that, and else `cases`.
-    """
-
-    answer: str | None
-    status: Status
-    best_return: float | None
-    stop_reason: StopReason
-    stop_explanation: str
-    decisions: tuple[Decision, ...]
-    hidden_passed: bool | None = None
-    verified_by: VerifiedBy | None = None
 
     @property
     def episode_count(self) -> int:

@@ -7,10 +7,8 @@ from typing import Any
 from mull import sheet as parts
 from mull.agents.memory import Action
 from mull.agents.request import ReflexionRequest
-from mull.agents.result import Decision, Episode, Progress, ReflexionResult
+from mull.agents.result import Episode, ReflexionResult
 from mull.text import cut_with_note, tally_words
-
-Seen = Progress | ReflexionResult
 
 SHOWN_BYTES = 100_000
 FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
@@ -20,15 +18,10 @@ RAN: dict[str | None, str] = {"cases": "apart from the code", "script": "beside 
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
 
 
-def sheet(
-    seen: Seen, decisions: Sequence[Decision] = (), request: ReflexionRequest | None = None
-) -> parts.Sheet:
-    """Build the sheet of a run; while it goes on, its decisions come from a separate query."""
+def sheet(seen: ReflexionResult, request: ReflexionRequest | None = None) -> parts.Sheet:
+    """Build the sheet of a run."""
     del request  # for the signature that every loop's sheet has
-    best = seen.best_episode
-    answer = best.answer if best else None
-    if isinstance(seen, ReflexionResult):
-        decisions, answer = seen.decisions, seen.answer
+    best, answer = seen.best_episode, seen.answer
     if answer is None and best is not None and best.correct:
         # A game that was won without a word of an answer: what was done is the answer.
         acted = (item for item in best.trajectory.items if isinstance(item, Action))
@@ -38,13 +31,10 @@ def sheet(
         parted = FENCE.split(answer)
         answer = parted[1] if len(parted) == 3 else answer
     unsolved = seen.stop_reason is not None and (best is None or not best.correct)
-    hidden = getattr(seen, "hidden_passed", None) is False
     return parts.run_sheet(
         seen,
-        decisions,
         subject=f"{seen.environment}: {seen.task}",
-        doing=seen.step if isinstance(seen, Progress) else "",
-        waits=False,
+        doing=seen.step,
         answer=None
         if answer is None
         else parts.Text(
@@ -57,19 +47,22 @@ def sheet(
         facts=_facts(seen),
         flags=parts.said(
             unsolved and "the task is not solved",
-            hidden and "the hidden test fails",
-            getattr(seen, "verified_by", None) == "script" and FORGEABLE,
+            seen.hidden_passed is False and "the hidden test fails",
+            seen.verified_by == "script" and FORGEABLE,
             seen.judged and JUDGED,
         ),
         charts=_charts(seen),
         tables=[_episodes(seen), _reflections(seen)],
         texts=tuple(_texts(seen)),
         decisions=parts.decision_table(
-            decisions,
+            seen.decisions,
             "episode|number, return|number, decision, because",
-            ((one.episode, one.episode_return, one.next or one.stop_reason) for one in decisions),
+            (
+                (made.episode, made.episode_return, made.next or made.stop_reason)
+                for made in seen.decisions
+            ),
         ),
-        steps=tuple(_steps(seen, decisions)),
+        steps=tuple(_steps(seen)),
     )
 
 
@@ -113,7 +106,7 @@ def best_words(best: Episode | None) -> str:
     return f"episode {best.number}, return {best.episode_return:g}"
 
 
-def _facts(seen: Seen) -> list[parts.Fact]:
+def _facts(seen: ReflexionResult) -> list[parts.Fact]:
     facts = [
         parts.Fact("episodes", f"{len(seen.episodes)} of {seen.episode_limit}"),
         parts.Fact("strategy", seen.strategy.replace("_", " ")),
@@ -121,7 +114,7 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("evaluated by", "a model's judgement" if seen.judged else seen.environment),
         parts.Fact("reflections held", str(len(seen.reflections))),
     ]
-    if isinstance(seen, ReflexionResult) and seen.hidden_passed is not None:
+    if seen.hidden_passed is not None:
         passed, where = "passed" if seen.hidden_passed else "failed", RAN.get(seen.verified_by, "")
         facts.append(parts.Fact("hidden test", passed, where))
     if seen.best_episode is not None:
@@ -130,7 +123,7 @@ def _facts(seen: Seen) -> list[parts.Fact]:
     return facts
 
 
-def _charts(seen: Seen) -> tuple[parts.Chart, ...]:
+def _charts(seen: ReflexionResult) -> tuple[parts.Chart, ...]:
     """Draw the returns as shares of the largest one, or of 1."""
     returns = [episode.episode_return for episode in seen.episodes]
     known = [worth for worth in returns if worth is not None]
@@ -146,7 +139,7 @@ def _charts(seen: Seen) -> tuple[parts.Chart, ...]:
     return (parts.Chart(title="Returns", axis="episode", curves=(curve,), gap=gap),)
 
 
-def _episodes(seen: Seen) -> parts.Table:
+def _episodes(seen: ReflexionResult) -> parts.Table:
     rows = [
         (
             f"{one.number} best" if one.number == seen.best else str(one.number),
@@ -163,7 +156,7 @@ def _episodes(seen: Seen) -> parts.Table:
     return parts.table("Episodes", names, rows, tones=tones, newest=True)
 
 
-def _reflections(seen: Seen) -> parts.Table:
+def _reflections(seen: ReflexionResult) -> parts.Table:
     """List what semantic memory holds; a reflection of another run says which."""
     own = {one.reflection for one in seen.episodes}
     rows = [
@@ -173,7 +166,7 @@ def _reflections(seen: Seen) -> parts.Table:
     return parts.table("Reflections", "of, reflection", rows, newest=True)
 
 
-def _texts(seen: Seen) -> Iterator[parts.Text]:
+def _texts(seen: ReflexionResult) -> Iterator[parts.Text]:
     yield parts.Text(title="task", content=seen.task_text)
     for one in seen.episodes:
         # Observations as they came: quoting is for prompts.
@@ -193,11 +186,12 @@ def _scores(one: Episode) -> str:
     return f" (the best of {scores})" if scores else ""
 
 
-def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
+def _steps(seen: ReflexionResult) -> Iterator[parts.Step]:
     """Tell what came of each episode, with its reflection once there is one."""
     for one in seen.episodes:
         worth = "cut short" if one.episode_return is None else f"return {one.episode_return:g}"
-        reflected = any(made.episode == one.number and made.next != "reflect" for made in decisions)
+        after = [made.next for made in seen.decisions if made.episode == one.number]
+        reflected = any(step != "reflect" for step in after)
         if not reflected and seen.stop_reason is None:
             return
         below = parts.said(one.feedback, one.reflection and f"{one.reflection}{_scores(one)}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import ConfigDict, FailFast, Field, field_validator, model_validator
 
@@ -23,11 +23,9 @@ from mull.agents.training_result import (
     Gained,
     Measured,
     Phase,
-    Progress,
     RetroformerTrainingResult,
     Stage,
     StageResult,
-    Standing,
     StopReason,
 )
 from mull.multipath.request import Folder
@@ -401,31 +399,19 @@ class Training(TrainingSoFar):
             self.begin(decision.next)
         return decision
 
-    def _standing(self) -> dict[str, Any]:
-        known = {**dict(self.request), **dict(self), "tasks": len(self.request.tasks)}
-        return {name: known[name] for name in Standing.model_fields}
-
-    def progress(self) -> Progress:
-        """Say where the training stands."""
-        return Progress(
-            **self._standing(),
-            phase=self.phase,
-            step=self.step,
-            of=self.of,
-            stop_reason=self.decisions[-1].stop_reason if self.decisions else None,
-        )
-
-    def result(self) -> RetroformerTrainingResult:
-        """Build the result. Raises ValueError before the training ends."""
-        last = self.decisions[-1] if self.decisions else None
-        if last is None or last.stop_reason is None:
-            raise ValueError("the training has not ended")
+    def record(self) -> RetroformerTrainingResult:
+        """Say where the training stands, and what came of it."""
         folders = {stage: trained.folder for stage, trained in self.stages.items()}
-        return RetroformerTrainingResult(
-            **self._standing(),
-            reward_model=folders.get("reward_model"),
-            tuned_reflector=folders.get("reflector"),
-            stop_reason=last.stop_reason,
-            stop_explanation=last.reason,
-            decisions=self.decisions,
-        )
+        known = {
+            **dict(self.request),
+            **dict(self),
+            "tasks": len(self.request.tasks),
+            "model": self.request.reflector,
+            "reward_model": folders.get("reward_model"),
+            "tuned_reflector": folders.get("reflector"),
+        }
+        if self.stopped:
+            last = self.decisions[-1]
+            ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
+            return RetroformerTrainingResult(**known | ended | {"step": "", "of": 0})
+        return RetroformerTrainingResult(**known | {"step": self.phase, "done": self.step})

@@ -1,14 +1,14 @@
-"""How far a training came, and its result: what was rated, trained and measured."""
+"""The record of a training: what was rated, trained and measured."""
 
 from collections import defaultdict
-from datetime import datetime
 from math import fsum, sqrt
 from typing import Literal
 
 from pydantic import Field, FiniteFloat
 
-from mull.request import MOST_LISTED, MOST_MEMBERS, Record, Result
-from mull.run import Usage, above
+from mull.drafts import RunRecord
+from mull.request import MOST_LISTED, MOST_MEMBERS, Record
+from mull.run import Decided, above
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
@@ -152,26 +152,25 @@ def _error(*measured: Measured) -> float:
     return sqrt(max(alone, together))
 
 
-class Decision(Record):
+class Decision(Decided):
     """What comes after a phase, and why."""
 
     phase: Phase
     next: Phase | None
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
 
 
-class Standing(Record):
-    """What the progress and the result of a training share.
+class RetroformerTrainingResult(RunRecord):
+    """What was trained, where it lies, what it is worth, and why the training ended.
 
     `before` is measured with the untrained reflector, `after` with the tuned one, None where that
     was not measured: both on the tasks `held_out`, by their places, where there are any. `others`
     is then measured with the untrained one on all other tasks, and `control` with one that was
-    trained on shuffled labels. `gained` has the newest 200 pairs.
+    trained on shuffled labels. `gained` has the newest 200 pairs. While the training goes on,
+    `step` is its phase, of whose `of` steps so many are `done`.
     """
+
+    answer_field = "tuned_reflector"
 
     environment: str
     tasks: int
@@ -188,33 +187,12 @@ class Standing(Record):
     buffer: str | None
     counts: BufferCounts | None
     stages: dict[Stage, StageResult]
-    usage: Usage
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def model(self) -> str:
-        """The model that reflected, as it is called."""
-        return self.reflector
-
-
-class Progress(Standing):
-    """Where a training stands; `step` of `of` are those of its phase."""
-
-    phase: Phase
-    step: int
-    of: int
-    stop_reason: StopReason | None = None
-    review_until: datetime | None = None
-
-
-class RetroformerTrainingResult(Standing, Result):
-    """What was trained, where it lies, what it is worth, and why the training ended."""
-
     reward_model: str | None
     tuned_reflector: str | None
-    stop_reason: StopReason
-    stop_explanation: str
+    stop_reason: StopReason | None = None
     decisions: tuple[Decision, ...]
+    done: int = 0
+    of: int = 0
 
     @property
     def doubt(self) -> str:

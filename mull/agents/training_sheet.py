@@ -5,15 +5,11 @@ from collections.abc import Iterator, Sequence
 from mull import sheet as parts
 from mull.agents.training import RetroformerTrainingRequest
 from mull.agents.training_result import (
-    Decision,
     Measured,
-    Progress,
     RetroformerTrainingResult,
     StageResult,
 )
 from mull.text import tally_words
-
-Seen = Progress | RetroformerTrainingResult
 
 # Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.
 CURVES = (
@@ -24,36 +20,32 @@ MOST_CURVES = 3
 
 
 def sheet(
-    seen: Seen,
-    decisions: Sequence[Decision] = (),
-    request: RetroformerTrainingRequest | None = None,
+    seen: RetroformerTrainingResult, request: RetroformerTrainingRequest | None = None
 ) -> parts.Sheet:
-    """Build the sheet of a training; while it goes on, its decisions come from a separate query."""
+    """Build the sheet of a training."""
     del request  # for the signature that every loop's sheet has
-    tuned, doing = None, ""
-    if isinstance(seen, RetroformerTrainingResult):
-        decisions, tuned = seen.decisions, seen.tuned_reflector
-    else:
-        doing = _words(seen.phase) + (f" {seen.step:,} of {seen.of:,}" if seen.of else "")
+    # While it goes on, what was tuned is not measured yet.
+    tuned = seen.tuned_reflector if seen.stop_reason else None
     return parts.run_sheet(
         seen,
-        decisions,
         subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
-        doing=doing,
-        waits=False,
+        doing=_words(seen.step) + (f" {seen.done:,} of {seen.of:,}" if seen.of else ""),
         answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
         facts=_facts(seen),
-        flags=parts.said(getattr(seen, "doubt", "")),
+        flags=parts.said(seen.stop_reason and seen.doubt),
         charts=tuple(_charts(seen)),
         tables=[_measured(seen), _stages(seen), _gains(seen)],
         decisions=parts.decision_table(
-            decisions,
+            seen.decisions,
             "after, decision, because",
-            ((_words(one.phase), _words(str(one.next or one.stop_reason))) for one in decisions),
+            (
+                (_words(made.phase), _words(str(made.next or made.stop_reason)))
+                for made in seen.decisions
+            ),
         ),
         steps=tuple(
             parts.Step(words=f"{_words(one.phase)}: {one.reason}")
-            for one in decisions
+            for one in seen.decisions
             if not one.stop
         ),
     )
@@ -63,7 +55,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _facts(seen: Seen) -> list[parts.Fact]:
+def _facts(seen: RetroformerTrainingResult) -> list[parts.Fact]:
     facts = [parts.Fact("method", seen.method), parts.Fact("trained from", seen.base_model)]
     if seen.buffer is not None:
         facts.append(parts.Fact("replay buffer", seen.buffer))
@@ -80,7 +72,7 @@ def _facts(seen: Seen) -> list[parts.Fact]:
     return facts
 
 
-def _measured(seen: Seen) -> parts.Table:
+def _measured(seen: RetroformerTrainingResult) -> parts.Table:
     """Compare the untrained reflector with the tuned one, with standard errors."""
 
     def row(name: str, one: Measured) -> Sequence[parts.Cell]:
@@ -98,7 +90,7 @@ def _measured(seen: Seen) -> parts.Table:
     return parts.table("Reflections", f"{names}, {shares}", rows)
 
 
-def _stages(seen: Seen) -> parts.Table:
+def _stages(seen: RetroformerTrainingResult) -> parts.Table:
     rows = [
         (
             *(_words(stage), one.examples, one.steps, _rate(one)),
@@ -120,7 +112,7 @@ def _lost(one: StageResult) -> str:
     return ", ".join([*resumed, *(["began anew"] if one.anew else [])])
 
 
-def _gains(seen: Seen) -> parts.Table:
+def _gains(seen: RetroformerTrainingResult) -> parts.Table:
     """List the pairs with what each reflection gained, the better one first."""
     rows: list[Sequence[parts.Cell]] = [
         (one.task, one.rollout, *sorted(one.gains, reverse=True)) for one in seen.gained
@@ -129,7 +121,7 @@ def _gains(seen: Seen) -> parts.Table:
     return parts.table("Gains", names, rows, newest=True)
 
 
-def _charts(seen: Seen) -> Iterator[parts.Chart]:
+def _charts(seen: RetroformerTrainingResult) -> Iterator[parts.Chart]:
     """Draw the trainers' logs; a curve with values beyond 0 and 1 is scaled, and says so."""
     for stage, one in seen.stages.items():
         # A trainer's last line has its times alone.

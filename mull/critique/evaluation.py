@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from mull.critique.criteria import Criterion, overall, passes, rounded
+from mull.drafts import Receipt
 from mull.replies import (
     Members,
     Real,
@@ -20,7 +21,7 @@ from mull.replies import (
     reply_schema,
 )
 from mull.request import Record
-from mull.run import Receipt, above
+from mull.run import above
 from mull.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]

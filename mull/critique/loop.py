@@ -9,7 +9,7 @@ from typing import Any
 from mull.critique.criteria import Criterion, passes, rounded
 from mull.critique.evaluation import Evaluation, Feedback
 from mull.critique.request import ReflectOnResultRequest
-from mull.critique.result import Decision, Draft, Progress, ReflectOnResultResult, StopReason
+from mull.critique.result import Decision, Draft, ReflectOnResultResult, StopReason
 from mull.drafts import DraftState
 from mull.run import Part, Ruling, Spending, above, at_least
 
@@ -89,7 +89,7 @@ class Reflection(DraftState[Decision, Draft]):
     be made.
     """
 
-    draft_type, decision_type, progress_type = Draft, Decision, Progress
+    draft_type, decision_type, record_type = Draft, Decision, ReflectOnResultResult
     actions = ("accept", "revise", "replace", "score")
 
     request: ReflectOnResultRequest
@@ -189,30 +189,24 @@ class Reflection(DraftState[Decision, Draft]):
             "revisions": self.revisions,
         }
 
-    def _standing(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         best = self.best
+        evaluations = [draft.evaluation for draft in self.drafts if draft.evaluation]
+        judgements = [one for evaluation in evaluations for one in evaluation.judgements]
+        models = (judgement.model for judgement in judgements if judgement.score is not None)
         return {
-            **super()._standing(),
+            **super()._shown(),
             "query": self.request.query,
+            "draft": best.text if best else None,
             "score": best.score if best else None,
             "score_threshold": self.request.score_threshold,
             "revisions": self.revisions,
             "max_revisions": self.allowed,
             "criteria": self.criteria,
-        }
-
-    def result(self) -> ReflectOnResultResult:
-        """Build the result. Raises ValueError before the run ends."""
-        evaluations = [draft.evaluation for draft in self.drafts if draft.evaluation]
-        judgements = [one for evaluation in evaluations for one in evaluation.judgements]
-        models = (judgement.model for judgement in judgements if judgement.score is not None)
-        return ReflectOnResultResult(
-            **self._ended(),
-            draft=self.best.text if self.best else None,
             # In the order of the panel.
-            judges=tuple(dict.fromkeys(model for model in models if model)),
-            complexity=self.complexity,
-        )
+            "judges": tuple(dict.fromkeys(model for model in models if model)),
+            "complexity": self.complexity,
+        }
 
 
 def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:

@@ -1,13 +1,11 @@
-"""The progress and the result of a reflection run."""
+"""The record of a reflection run: its drafts, its decisions, and its result."""
 
-from datetime import datetime
 from typing import Literal
 
 from mull.critique.criteria import Criterion, passes
 from mull.critique.evaluation import Evaluation
-from mull.drafts import PlainDraft
-from mull.request import Record, Result
-from mull.run import Usage
+from mull.drafts import PlainDraft, RunRecord
+from mull.run import Decided
 
 StopReason = Literal[
     "passed",
@@ -27,7 +25,6 @@ StopReason = Literal[
 ]
 NEEDS_NO_SCORE = frozenset({"disabled", "skipped", "accepted_by_person", "replaced_by_person"})
 Origin = Literal["given", "generated", "revised", "replaced"]
-Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
 
 
 class Draft(PlainDraft):
@@ -59,13 +56,12 @@ class Draft(PlainDraft):
         return super().doubt or ("no judge was sure of its score" if unsure else "")
 
 
-class Decision(Record):
+class Decision(Decided):
     """A decision after an evaluation, or by a bound, a failure or a person, with its numbers.
 
     `draft` is the index of the draft decided on. `score` is compared with `threshold`. `best` is
-    the index of the best draft so far. `author` is the person who decided, at `at`.
-    `waits_for_review` is true if a person is asked next, so the run goes on. `asked` is the
-    change that a person requested, in their words.
+    the index of the best draft so far. `waits_for_review` is true if a person is asked next, so the
+    run goes on. `asked` is the change that a person requested, in their words.
     """
 
     draft: int | None
@@ -76,63 +72,35 @@ class Decision(Record):
     best: int | None
     best_score: float | None
     revisions: int
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
     waits_for_review: bool = False
     asked: str | None = None
 
 
-class Progress(Record):
-    """Where a run stands: what `progress` returns while it runs and after.
-
-    `review_until` is when a wait for a person ends by itself, None for never.
-    """
-
-    query: str
-    model: str | None
-    step: Step
-    in_flight: int
-    drafts: tuple[Draft, ...]
-    best: int | None
-    score: float | None
-    score_threshold: float
-    revisions: int
-    max_revisions: int
-    criteria: tuple[Criterion, ...]
-    usage: Usage
-    review_until: datetime | None = None
-    stop_reason: StopReason | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class ReflectOnResultResult(Result):
+class ReflectOnResultResult(RunRecord):
     """The best draft, why reflection stopped, and what it cost.
 
     `draft` is the text of the best-scored draft (`best` is its index), the earlier of equals; the
     first one if none was scored; a person's text if they replaced it; None if the run ended before
     the first draft. `score` is 0 to 1, None if there is none. `complexity` is the query's, 0 to 1,
-    if it was estimated or given.
+    if it was estimated or given. `max_revisions` counts those that people asked for, too.
     """
+
+    answer_field = "draft"
 
     draft: str | None
     score: float | None
     best: int | None
-    stop_reason: StopReason
-    stop_explanation: str
+    stop_reason: StopReason | None = None
     drafts: tuple[Draft, ...]
     decisions: tuple[Decision, ...]
     revisions: int
-    usage: Usage
     query: str
-    model: str | None
     judges: tuple[str, ...]
     criteria: tuple[Criterion, ...]
     score_threshold: float
     complexity: float | None = None
-    warnings: tuple[str, ...] = ()
+    max_revisions: int | None = None
 
     @property
     def doubt(self) -> str:

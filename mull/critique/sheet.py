@@ -10,37 +10,29 @@ from mull import sheet as parts
 from mull.critique.criteria import passes
 from mull.critique.evaluation import Evaluation, Feedback
 from mull.critique.request import ReflectOnResultRequest
-from mull.critique.result import Decision, Draft, Progress, ReflectOnResultResult, Step
+from mull.critique.result import Decision, Draft, ReflectOnResultResult
 from mull.details import bar
 
-Seen = Progress | ReflectOnResultResult
-
-STEP_WORDS: Mapping[Step, str] = {
+STEP_WORDS: Mapping[str, str] = {
     "starting": "Starting",
     "writing": "Writing the first draft",
     "evaluating": "Evaluating",
     "revising": "Revising",
     "waiting_for_review": "Waiting for a person's review",
-    "finished": "Finished",
 }
 
 
 def sheet(
-    seen: Seen,
-    decisions: Sequence[Decision] = (),
-    request: ReflectOnResultRequest | None = None,
+    seen: ReflectOnResultResult, request: ReflectOnResultRequest | None = None
 ) -> parts.Sheet:
-    """Build the sheet of a run; while it runs, its decisions come from a separate query."""
+    """Build the sheet of a run."""
     best, answer = best_of(seen), None
     if best:
         answer = parts.Text(title="draft", content=best.text, note=_note(best), folded=False)
-    decisions = seen.decisions if isinstance(seen, ReflectOnResultResult) else decisions
     return parts.run_sheet(
         seen,
-        decisions,
         subject=seen.query,
-        doing=STEP_WORDS[seen.step] if isinstance(seen, Progress) else "",
-        waits=bool(decisions) and decisions[-1].waits_for_review,
+        doing=STEP_WORDS.get(seen.step, ""),
         answer=answer,
         facts=_facts(seen, best, request),
         flags=_flags(seen, best, request) if seen.stop_reason else (),
@@ -51,12 +43,12 @@ def sheet(
             for draft in seen.drafts
             if draft is not best
         ),
-        decisions=_decisions(decisions),
-        steps=_steps(seen.drafts, decisions),
+        decisions=_decisions(seen.decisions),
+        steps=_steps(seen.drafts, seen.decisions),
     )
 
 
-def best_of(seen: Seen) -> Draft | None:
+def best_of(seen: ReflectOnResultResult) -> Draft | None:
     """Return the best draft so far; the first one if none was scored."""
     first = next(iter(seen.drafts), None)
     return next((draft for draft in seen.drafts if draft.index == seen.best), first)
@@ -102,7 +94,7 @@ def _note(draft: Draft) -> str:
 
 
 def _facts(
-    seen: Seen, best: Draft | None, request: ReflectOnResultRequest | None
+    seen: ReflectOnResultResult, best: Draft | None, request: ReflectOnResultRequest | None
 ) -> list[parts.Fact]:
     facts = [parts.Fact("best", "no draft" if seen.stop_reason else "no draft yet")]
     evaluation = best.evaluation if best else None
@@ -115,25 +107,25 @@ def _facts(
     if evaluation and evaluation.spread is not None:
         note = "the largest difference between two judges"
         facts.append(parts.Fact("spread", f"{evaluation.spread:.2f}", note))
-    most = seen.max_revisions if isinstance(seen, Progress) else request and request.max_revisions
+    most = seen.max_revisions
+    if most is None and request is not None:
+        most = request.max_revisions
     revisions = str(seen.revisions) if most is None else f"{seen.revisions} of at most {most}"
     facts.append(parts.Fact("threshold", f"{seen.score_threshold:g}"))
     facts.append(parts.Fact("revisions", revisions))
-    if isinstance(seen, ReflectOnResultResult):
-        facts += [parts.Fact("judge", judge) for judge in seen.judges]
-        if seen.complexity is not None:
-            least = f"{request.min_complexity:g}" if request else "min_complexity"
-            note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
-            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}", note))
+    facts += [parts.Fact("judge", judge) for judge in seen.judges]
+    if seen.complexity is not None:
+        least = f"{request.min_complexity:g}" if request else "min_complexity"
+        note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
+        facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}", note))
     return facts
 
 
 def _flags(
-    seen: Seen, best: Draft | None, request: ReflectOnResultRequest | None
+    seen: ReflectOnResultResult, best: Draft | None, request: ReflectOnResultRequest | None
 ) -> tuple[str, ...]:
     """List what a reader must know before using the draft."""
-    complexity, doubt = getattr(seen, "complexity", None), getattr(seen, "doubt", "")
-    synthesis = complexity is None and (request is None or request.synthesis_follows)
+    synthesis = seen.complexity is None and (request is None or request.synthesis_follows)
     leave_out = "--no-reflect" if seen.stop_reason == "disabled" else "--synthesis-follows"
     hint = f"leave out {leave_out} to have it judged and revised"
     if seen.stop_reason == "skipped" and not synthesis:
@@ -148,13 +140,13 @@ def _flags(
         best is None and "there is no draft",
         best and best.cut and "the draft was cut to the size limit of a result",
         best and best.score is None and "the draft has no score",
-        best and best.doubt and doubt and f"not to be built on: {doubt}",
+        best and best.doubt and seen.doubt and f"not to be built on: {seen.doubt}",
         better,
         seen.stop_reason in {"disabled", "skipped"} and hint,
     )
 
 
-def _charts(seen: Seen) -> tuple[parts.Chart, ...]:
+def _charts(seen: ReflectOnResultResult) -> tuple[parts.Chart, ...]:
     scores = tuple(draft.score for draft in seen.drafts)
     judged = tuple(draft.evaluation.judged if draft.evaluation else None for draft in seen.drafts)
     if all(score is None for score in scores):
@@ -170,7 +162,7 @@ def _charts(seen: Seen) -> tuple[parts.Chart, ...]:
     return (chart,)
 
 
-def _tables(seen: Seen, best: Draft | None) -> list[parts.Table]:
+def _tables(seen: ReflectOnResultResult, best: Draft | None) -> list[parts.Table]:
     """Build the tables of drafts, criteria, judges, guardrails and feedback."""
     measures = (
         (draft.score, judged_words(draft.evaluation) or None, _signed(draft.change))

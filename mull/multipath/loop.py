@@ -1,7 +1,7 @@
 """One run of the agent: its state S, which each node changes, and what it decides by it.
 
-Also what a person's review changes, and the run's progress and result. Source of S and of the
-decisions: the technical report that `mull.multipath.state` cites, sections 2.1 and 2.3.
+Also what a person's review changes, and the run's record. Source of S and of the decisions: the
+technical report that `mull.multipath.state` cites, sections 2.1 and 2.3.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from mull.multipath.result import (
     Decision,
     Draft,
     MultiPathResult,
-    Progress,
     Routing,
     Source,
     StopReason,
@@ -51,7 +50,7 @@ class Run(DraftState[Decision, Draft]):
     final form, if an activity returned it.
     """
 
-    decision_type, progress_type = Decision, Progress
+    decision_type, record_type = Decision, MultiPathResult
     actions = ("accept", "revise", "replace")
 
     request: MultiPathRequest
@@ -227,7 +226,10 @@ class Run(DraftState[Decision, Draft]):
     ) -> Decision:
         """Record a decision: the run ends for a reason, or goes on at the `next` node."""
         said = cut_encoded(explanation, REASON_BYTES)
-        return super().settle(reason, said, at, author, **more)
+        decision = super().settle(reason, said, at, author, **more)
+        if decision.stop and (better := better_report(self.drafts, self.best)):
+            self.warn(better)
+        return decision
 
     def _compared(self) -> dict[str, Any]:
         draft = self.drafts[-1] if self.drafts else None
@@ -246,50 +248,39 @@ class Run(DraftState[Decision, Draft]):
             "total": report.total if report else None,
         }
 
-    def result(self) -> MultiPathResult:
-        """Build the result. Raises ValueError before the run ends."""
+    def _shown(self) -> dict[str, Any]:
+        """List the loop's fields; the best and the newest draft alone keep each test's outcome."""
         kept = self.best
         output = kept.text if kept else None
-        if kept is not None and kept.mode == "research" and kept.origin != "replaced":
+        report = kept is not None and kept.mode == "research" and kept.origin != "replaced"
+        if self.stopped and kept and report:
             output = self.assembled
             if output is None:
                 # For histories from before the activities returned it.
                 parts = self.suggestions, self.sources, self.request.creative
                 output = assemble(kept.text, *parts)
-        if better := better_report(self.drafts, kept):
-            self.warn(better)
-        return MultiPathResult(
-            **self._ended(),
-            output=output,
-            open=self.open,
-            kept=kept.index if kept else None,
-            critiques=kept.critiques or () if kept else (),
-            suggestions=self.suggestions,
-            error=kept.error if kept else None,
-            forgeable=bool(kept and kept.report and kept.report.forgeable),
-        )
-
-    def _standing(self) -> dict[str, Any]:
-        """List the fields that progress and result share.
-
-        Of the drafts, the newest and the best alone keep the outcomes of each test.
-        """
         tested = [draft for draft in self.drafts if draft.report is not None]
         whole = {draft.index for draft in (best_of(tested), *tested[-1:]) if draft}
         return {
-            **super()._standing(),
-            "prompt": self.request.prompt,
+            "output": output,
             "mode": self.mode,
+            "open": self.open,
+            "kept": kept.index if kept else None,
             "routing": self.routing,
             "sources": self.sources,
+            "critiques": kept.critiques or () if kept else (),
+            "suggestions": self.suggestions,
+            "error": kept.error if kept else None,
+            "suite": self.suite,
+            "quarantined": self.quarantined,
+            "forgeable": bool(kept and kept.report and kept.report.forgeable),
             "drafts": tuple(
                 draft if draft.index in whole else draft.with_numbers_alone()
                 for draft in self.drafts
             ),
-            "suite": self.suite,
-            "quarantined": self.quarantined,
             "revisions": self.revisions,
             "max_revisions": self.allowed,
+            "prompt": self.request.prompt,
         }
 
     def _deciding(self) -> Draft:

@@ -1,14 +1,14 @@
-"""The progress and the result of a run of the multi-path agent."""
+"""The record of a run of the multi-path agent: its drafts, its decisions, and its result."""
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Literal
 
+from mull.drafts import Made, RunRecord
 from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
-from mull.request import Record, Result
-from mull.run import Made, Usage
+from mull.request import Record
+from mull.run import Decided
 from mull.text import tally_words, terminal_safe
 
 StopReason = Literal[
@@ -27,7 +27,6 @@ StopReason = Literal[
     "finished_by_person",
 ]
 Origin = Literal["generated", "refined", "replaced"]
-Step = Literal["starting", "waiting_for_review", "finished"] | Node
 # A router's reason may repeat a long prompt.
 REASON_COLUMNS = 60
 CODE = re.compile(r"```|>>> |\b(?:Python|pytest|def) ")
@@ -128,11 +127,11 @@ def is_open(draft: Draft | None, quarantined: int = 0) -> bool:
     return draft.critiques is None or bool(draft.critiques)
 
 
-class Decision(Record):
+class Decision(Decided):
     """One transition: the completed node, the next one (None: the end), and its numbers.
 
     `critiques`, `passed` and `total` are counts of the newest draft, None where they do not apply.
-    `asked` is the change that a person requested, in their words, `author` the person.
+    `asked` is the change that a person requested, in their words.
     """
 
     after: Node | None
@@ -144,37 +143,12 @@ class Decision(Record):
     error: str | None
     passed: int | None
     total: int | None
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
     waits_for_review: bool = False
     asked: str | None = None
 
 
-class Progress(Record):
-    """Where a run stands: what `progress` returns while it runs and after."""
-
-    prompt: str
-    model: str | None
-    step: Step
-    in_flight: int
-    mode: Mode | None
-    routing: Routing | None
-    sources: tuple[Source, ...]
-    drafts: tuple[Draft, ...]
-    suite: Suite | None
-    quarantined: tuple[Disputed, ...]
-    revisions: int
-    max_revisions: int | None
-    usage: Usage
-    review_until: datetime | None = None
-    stop_reason: StopReason | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class MultiPathResult(Result):
+class MultiPathResult(RunRecord):
     """The report or the code, why the run ended, what is still open, and what it cost.
 
     `output` is the report in Markdown, with its sources and further considerations, or the code
@@ -184,10 +158,11 @@ class MultiPathResult(Result):
     the code. `sources` are what a report may cite as [n].
     """
 
+    answer_field = "output"
+
     output: str | None
     mode: Mode | None
-    stop_reason: StopReason
-    stop_explanation: str
+    stop_reason: StopReason | None = None
     open: bool
     kept: int | None
     routing: Routing | None
@@ -202,10 +177,7 @@ class MultiPathResult(Result):
     decisions: tuple[Decision, ...]
     revisions: int
     max_revisions: int | None
-    usage: Usage
     prompt: str
-    model: str | None
-    warnings: tuple[str, ...] = ()
 
     @property
     def doubt(self) -> str:
@@ -223,18 +195,15 @@ class MultiPathResult(Result):
         return f"the result is not closed ({still})" if still else None
 
 
-def kept_of(seen: Progress | MultiPathResult) -> Draft | None:
+def kept_of(seen: MultiPathResult) -> Draft | None:
     """Return the draft that is the result, or would be now."""
-    if isinstance(seen, Progress):
-        return best_of(seen.drafts)
     return next((draft for draft in seen.drafts if draft.index == seen.kept), None)
 
 
-def still_open(seen: Progress | MultiPathResult) -> str:
+def still_open(seen: MultiPathResult) -> str:
     """Say what is still open in a result; empty if nothing is, or if there is none."""
     kept = kept_of(seen)
-    said = isinstance(seen, MultiPathResult) and not seen.open
-    if kept is None or said or not is_open(kept, len(seen.quarantined)):
+    if kept is None or not seen.open:
         return ""
     if kept.critiques:
         remain = "remains" if len(kept.critiques) == 1 else "remain"

@@ -12,8 +12,6 @@ from mull.multipath.result import (
     Decision,
     Draft,
     MultiPathResult,
-    Progress,
-    Step,
     kept_of,
     still_open,
 )
@@ -21,9 +19,7 @@ from mull.multipath.state import Node
 from mull.multipath.suite import TestOutcome, module_hint
 from mull.text import tally_words
 
-Seen = Progress | MultiPathResult
-
-STEP_WORDS: Mapping[Step, str] = {
+STEP_WORDS: Mapping[str, str] = {
     "starting": "Starting",
     "retrieve": "Retrieving passages",
     "route": "Choosing the path",
@@ -32,7 +28,6 @@ STEP_WORDS: Mapping[Step, str] = {
     "generate_code": "Writing the code",
     "test_code": "Testing the code",
     "waiting_for_review": "Waiting for a person's review",
-    "finished": "Finished",
 }
 CHECKS = {"reflect_on_report", "test_code"}
 END = "end"
@@ -40,39 +35,30 @@ CUT = "at the model's limit (--max-output-tokens), or at the size limit of a res
 CRITIQUES_BELOW = 3
 
 
-def sheet(
-    seen: Seen, decisions: Sequence[Decision] = (), request: MultiPathRequest | None = None
-) -> parts.Sheet:
-    """Build the sheet of a run; while it runs, its decisions come from a separate query."""
+def sheet(seen: MultiPathResult, request: MultiPathRequest | None = None) -> parts.Sheet:
+    """Build the sheet of a run."""
     del request  # for the signature that every loop's sheet has
-    kept = kept_of(seen)
-    if isinstance(seen, MultiPathResult):
-        decisions, output, doing = seen.decisions, seen.output, ""
-    else:
-        output, doing = kept.text if kept else None, STEP_WORDS[seen.step]
-    answer = None
-    if output is not None:
+    kept, answer = kept_of(seen), None
+    if seen.output is not None:
         answer = parts.Text(
             title=thing_words(seen.mode),
-            content=output,
+            content=seen.output,
             kind="code" if seen.mode == "code" else "markdown",
             note=f"{parts.draft_name(kept)}: {_found(kept)}" if kept else "",
             folded=False,
         )
     return parts.run_sheet(
         seen,
-        decisions,
         subject=seen.prompt,
-        doing=doing,
-        waits=bool(decisions) and decisions[-1].waits_for_review,
+        doing=STEP_WORDS.get(seen.step, ""),
         answer=answer,
         facts=_facts(seen, kept),
         flags=_flags(seen, kept),
-        charts=_walk(decisions),
+        charts=_walk(seen.decisions),
         tables=_tables(seen, kept),
         texts=tuple(_texts(seen, kept)),
-        decisions=_decisions(decisions),
-        steps=tuple(_steps(seen, decisions)),
+        decisions=_decisions(seen.decisions),
+        steps=tuple(_steps(seen)),
     )
 
 
@@ -103,7 +89,7 @@ def _found(draft: Draft) -> str:
     return f"no test result ({draft.report.status})"
 
 
-def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact]:
+def _facts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Fact]:
     most = "" if seen.max_revisions is None else f" of at most {seen.max_revisions}"
     facts = [parts.Fact("path", seen.routing.words(seen.prompt))] if seen.routing else []
     facts.append(parts.Fact("drafts", f"{seen.revisions}{most}"))
@@ -117,7 +103,7 @@ def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact]:
     return facts
 
 
-def _flags(seen: Seen, kept: Draft | None) -> tuple[str, ...]:
+def _flags(seen: MultiPathResult, kept: Draft | None) -> tuple[str, ...]:
     """List what a reader must know: what is open, missing, cut or not counted."""
     if kept is None and seen.stop_reason == "unrouted":
         return ("no path could be chosen: give --mode research or --mode code",)
@@ -167,7 +153,7 @@ def _walk(decisions: Sequence[Decision]) -> tuple[parts.Chart, ...]:
     return (chart,)
 
 
-def _tables(seen: Seen, kept: Draft | None) -> list[parts.Table]:
+def _tables(seen: MultiPathResult, kept: Draft | None) -> list[parts.Table]:
     ordered = sorted(seen.drafts, key=lambda draft: draft is not kept)
     found = ((_found(draft),) for draft in seen.drafts)
     critiques = (
@@ -202,7 +188,7 @@ def _tables(seen: Seen, kept: Draft | None) -> list[parts.Table]:
     ]
 
 
-def _tests(seen: Seen, kept: Draft | None) -> parts.Table:
+def _tests(seen: MultiPathResult, kept: Draft | None) -> parts.Table:
     """List each test's outcome for each draft, failures first.
 
     Before the first outcome, list what the tests expect.
@@ -241,7 +227,7 @@ def _tests(seen: Seen, kept: Draft | None) -> parts.Table:
     return parts.table("Tests", names, (row for _, row in toned), tones=tones)
 
 
-def _texts(seen: Seen, kept: Draft | None) -> list[parts.Text]:
+def _texts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Text]:
     """List the full texts: tracebacks, drafts, outputs, the tests and passages."""
     texts = []
 
@@ -302,10 +288,10 @@ def _decisions(decisions: Sequence[Decision]) -> parts.Table:
     return parts.decision_table(decisions, names, numbers)
 
 
-def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[parts.Step]:
+def _steps(seen: MultiPathResult) -> list[parts.Step]:
     """Write a line for each decision: the node that ended, why, what comes next, and K under it."""
     unread, steps = {draft.index: draft.critiques or () for draft in seen.drafts}, []
-    for made in decisions:
+    for made in seen.decisions:
         why = parts.reason_words(made)
         if made.after == "route" and made.next is not None and seen.routing is not None:
             why = seen.routing.words(seen.prompt)

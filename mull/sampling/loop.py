@@ -1,9 +1,10 @@
-"""The state of a sampling run, updated answer by answer, and its progress and result."""
+"""The state of a sampling run, updated answer by answer."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from mull.request import Review
 from mull.run import Room, Ruling, RunState, room
@@ -13,7 +14,6 @@ from mull.sampling.prompts import hash_prompt
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import (
     Decision,
-    Progress,
     Response,
     SelfConsistencyResult,
     Tally,
@@ -34,8 +34,11 @@ UNKNOWN_FIT = "the calibration map may not fit: its log did not say {}"
 class Sampling(RunState[Decision]):
     """The responses, votes, decisions and spending of a run so far.
 
-    Votes are counted in the order of their index, whichever reply came first.
+    Votes are counted in the order of their index, whichever reply came first. `put_in` are the
+    answers of people that are counted after the wave in flight.
     """
+
+    record_type = SelfConsistencyResult
 
     request: SelfConsistencyRequest
     tally: Tally = field(default_factory=Tally)
@@ -45,6 +48,7 @@ class Sampling(RunState[Decision]):
     entropies: list[float] = field(default_factory=list)
     replied: str | None = None
     replacement: str | None = None
+    put_in: list[Response] = field(default_factory=list)
     maps: tuple[CalibrationMap, ...] = ()
 
     def __post_init__(self) -> None:
@@ -247,83 +251,35 @@ class Sampling(RunState[Decision]):
         self.decisions.append(decision)
         return decision
 
-
-def progress(
-    sampling: Sampling,
-    in_flight: int,
-    *,
-    needs_review: bool = False,
-    review_until: datetime | None = None,
-    added: int = 0,
-) -> Progress:
-    """Say where a run stands, with `in_flight` calls under way and `added` answers of people."""
-    measured = sampling.tally.measurement
-    probability_right, calibration = sampling.calibrated()
-    return Progress(
-        probability_right=probability_right,
-        calibration=calibration,
-        question=sampling.request.question,
-        model=sampling.model,
-        rule=sampling.request.rule,
-        max_responses=sampling.request.max_responses,
-        wave=len(sampling.waves),
-        waves=tuple(sampling.waves),
-        in_flight=in_flight,
-        total_responses=len(sampling.responses),
-        valid_responses=measured.votes,
-        leader=measured.leader,
-        confidence=measured.confidence,
-        entropy=measured.entropy,
-        normalized_entropy=measured.normalized_entropy,
-        answer_distribution=sampling.tally.distribution,
-        usage=sampling.used,
-        stop_reason=sampling.last.stop_reason if sampling.last else None,
-        needs_review=needs_review,
-        review_until=review_until,
-        added=added,
-        failed=sum(response.failed for response in sampling.responses),
-    )
-
-
-def result(sampling: Sampling) -> SelfConsistencyResult:
-    """Build the result, once the newest decision has ended the run.
-
-    Raises ValueError before that.
-    """
-    last, measured = sampling.last, sampling.tally.measurement
-    if last is None or last.stop_reason is None:
-        raise ValueError("the run has not ended")
-    replaced = sampling.replacement
-    second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
-    probability_right, calibration = sampling.calibrated()
-    return SelfConsistencyResult(
-        probability_right=probability_right,
-        calibration=calibration,
-        final_answer=measured.leader if replaced is None else replaced,
-        consensus_confidence=measured.confidence,
-        answer_distribution=sampling.tally.distribution,
-        uncertainty_level=classify_uncertainty(measured.confidence),
-        early_stopping=len(sampling.responses) < sampling.request.max_responses,
-        total_responses=len(sampling.responses),
-        convergence_analysis=analyse(sampling.confidences, sampling.entropies),
-        distribution_entropy=measured.entropy,
-        normalized_entropy=measured.normalized_entropy,
-        entropy_level=classify_entropy(measured.normalized_entropy),
-        consensus_type=classify_consensus(measured.confidence, second),
-        stop_reason=last.stop_reason,
-        stop_explanation=last.reason,
-        tied=sampling.tally.tied,
-        valid_responses=measured.votes,
-        quorum_met=measured.votes >= sampling.request.quorum,
-        waves=tuple(sampling.waves),
-        decisions=tuple(sampling.decisions),
-        responses=tuple(sampling.responses),
-        usage=sampling.used,
-        question=sampling.request.question,
-        model=sampling.model,
-        rule=sampling.request.rule,
-        warnings=tuple(sampling.warnings),
-        min_responses=sampling.request.min_responses,
-        voted_answer=None if replaced is None else measured.leader,
-        reviewer=last.author,
-    )
+    def _shown(self) -> dict[str, Any]:
+        last, measured, request = self.last, self.tally.measurement, self.request
+        replaced = self.replacement
+        second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
+        probability_right, calibration = self.calibrated()
+        return {
+            "probability_right": probability_right,
+            "calibration": calibration,
+            "final_answer": measured.leader if replaced is None else replaced,
+            "consensus_confidence": measured.confidence,
+            "answer_distribution": self.tally.distribution,
+            "uncertainty_level": classify_uncertainty(measured.confidence),
+            "early_stopping": len(self.responses) < request.max_responses,
+            "total_responses": len(self.responses),
+            "convergence_analysis": analyse(self.confidences, self.entropies),
+            "distribution_entropy": measured.entropy,
+            "normalized_entropy": measured.normalized_entropy,
+            "entropy_level": classify_entropy(measured.normalized_entropy),
+            "consensus_type": classify_consensus(measured.confidence, second),
+            "tied": self.tally.tied,
+            "valid_responses": measured.votes,
+            "quorum_met": measured.votes >= request.quorum,
+            "waves": tuple(self.waves),
+            "responses": tuple(self.responses),
+            "question": request.question,
+            "rule": request.rule,
+            "min_responses": request.min_responses,
+            "voted_answer": None if replaced is None else measured.leader,
+            "reviewer": last.author if last and last.stop else None,
+            "max_responses": None if self.stopped else request.max_responses,
+            "added": 0 if self.stopped else len(self.put_in),
+        }

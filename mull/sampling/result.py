@@ -1,19 +1,19 @@
-"""The votes, the progress and the result of a self-consistency run, with the source's field names.
+"""The votes and the record of a self-consistency run, with the source's field names.
 
 Source: the self-reflection agent's pseudo-code. Thresholds are compared with a tolerance of
 1e-9, since 0.55 - 0.40 is above 0.15 in binary floating point and 11/20 - 8/20 is not.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cache
 from math import log2
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from mull.request import Record, Request, Result
-from mull.run import Made, Usage, at_least, at_most
+from mull.drafts import Made, RunRecord
+from mull.request import Record, Request
+from mull.run import Decided, at_least, at_most
 from mull.sampling.probability import Calibrated
 from mull.sampling.rules import Rule, StopReason, normalized
 from mull.text import tally_words
@@ -185,12 +185,12 @@ class Response(Made):
         return self.error is not None and self.spending is None
 
 
-class Decision(Record):
+class Decision(Decided):
     """What was decided after one response, and every number it was based on.
 
     `index` is the response's, or None where no response but a budget, a deadline or a person
     decided. `wave` counts from 1. `value` is what the rule compared with `bound`: a confidence, a
-    score, a normalized entropy, a probability or a number of votes, as `reason` says. `at` is when.
+    score, a normalized entropy, a probability or a number of votes, as `reason` says.
     """
 
     index: int | None
@@ -207,11 +207,7 @@ class Decision(Record):
     rule: Rule
     value: float | None
     bound: float | None
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
 
 
 class PersonsAnswer(Request):
@@ -221,37 +217,6 @@ class PersonsAnswer(Request):
     author: str | None = Field(None, min_length=1, max_length=200)
 
 
-class Progress(Record):
-    """Where a run stands: what `progress` returns while it runs and after.
-
-    `added` counts the answers of people that wait for the wave in flight to end, and `failed` the
-    responses without a reply.
-    """
-
-    question: str
-    model: str | None
-    rule: Rule
-    max_responses: int
-    wave: int
-    waves: tuple[int, ...]
-    in_flight: int
-    total_responses: int
-    valid_responses: int
-    leader: str | None
-    confidence: float
-    entropy: float
-    normalized_entropy: float
-    answer_distribution: dict[str, float]
-    usage: Usage
-    stop_reason: StopReason | None = None
-    needs_review: bool = False
-    review_until: datetime | None = None
-    added: int = 0
-    failed: int = 0
-    probability_right: float | None = None
-    calibration: Calibrated | None = None
-
-
 class Bars(NamedTuple):
     """What was asked of a result: the least confidence, and the least probability."""
 
@@ -259,15 +224,19 @@ class Bars(NamedTuple):
     probability: float | None = None
 
 
-class SelfConsistencyResult(Result):
+class SelfConsistencyResult(RunRecord):
     """The answer, how sure it is, why sampling stopped, and what it cost.
 
     `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None
     where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
     bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
     `final_answer` is a person's, `reviewer`'s, in its place. `probability_right` is how likely the
-    answer is right by the map in `calibration`; the confidence is a share of votes.
+    answer is right by the map in `calibration`; the confidence is a share of votes. While the run
+    goes on, it asks for at most `max_responses`, and `added` counts the answers of people that wait
+    for the wave in flight to end.
     """
+
+    answer_field = "final_answer"
 
     final_answer: str | None
     consensus_confidence: float
@@ -280,24 +249,22 @@ class SelfConsistencyResult(Result):
     normalized_entropy: float
     entropy_level: EntropyLevel
     consensus_type: ConsensusType
-    stop_reason: StopReason
-    stop_explanation: str
+    stop_reason: StopReason | None = None
     tied: bool
     valid_responses: int
     quorum_met: bool
     waves: tuple[int, ...]
     decisions: tuple[Decision, ...]
     responses: tuple[Response, ...]
-    usage: Usage
     question: str
-    model: str | None
     rule: Rule
-    warnings: tuple[str, ...] = ()
     min_responses: int = 1
     voted_answer: str | None = None
     reviewer: str | None = None
     probability_right: float | None = None
     calibration: Calibrated | None = None
+    max_responses: int | None = None
+    added: int = 0
 
     @property
     def cut_short(self) -> bool:

@@ -14,17 +14,11 @@ from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import (
     FEW_VOTES,
     Decision,
-    Progress,
     Response,
     SelfConsistencyResult,
-    classify_consensus,
-    classify_entropy,
-    classify_uncertainty,
 )
 from mull.sampling.rules import AGREEMENT, COMPARED, RULES
 from mull.text import tally_words, terminal_safe
-
-Seen = Progress | SelfConsistencyResult
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
@@ -36,73 +30,70 @@ UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", 
 
 
 def sheet(
-    seen: Seen,
-    decisions: Sequence[Decision] = (),
+    seen: SelfConsistencyResult,
     request: SelfConsistencyRequest | None = None,
     newest: int | None = None,
 ) -> parts.Sheet:
-    """Build the sheet of a run; while it runs, its decisions come from a separate query.
+    """Build the sheet of a run.
 
     `request` knows the thresholds that curves are held against. With `newest` only so many
-    decisions are told, and no steps: what is shown of a long run costs no more than of a short one.
+    decisions are told, no texts and no steps: what the Web UI shows of a long run costs no more
+    than of a short one. It does not show the answer, so the leader is a fact.
     """
     shares = sorted(seen.answer_distribution.values(), reverse=True)
-    note = f"agreement {shares[0]:.2f}" if shares else ""
-    if isinstance(seen, SelfConsistencyResult):
-        answer, decisions, doing, waits = seen.final_answer, seen.decisions, "", False
-        if seen.stop_reason == "replaced_by_person":
-            note = f"by {seen.reviewer or 'a person'}"
-    else:
-        answer, waits, doing = seen.leader, seen.needs_review, "waiting for a person's review"
-    if isinstance(seen, Progress) and not waits:
-        most = tally_words(seen.max_responses, "answer")
-        made = seen.waves[-1] if seen.waves else 0
-        back = f" ({made - seen.in_flight} of its {made} calls came back)"
-        doing = f"wave {seen.wave} is running{back if 0 < seen.in_flight < made else ''}"
-        doing += f", {seen.total_responses} of at most {most}"
-        doing += f", {tally_words(seen.added, 'added answer')} next" if seen.added else ""
-    told = decisions if newest is None else decisions[-newest:]
+    answer, note = seen.final_answer, f"agreement {shares[0]:.2f}" if shares else ""
+    if seen.stop_reason == "replaced_by_person":
+        note = f"by {seen.reviewer or 'a person'}"
+    told = seen.decisions if newest is None else seen.decisions[-newest:]
     return parts.run_sheet(
         seen,
-        decisions,
         subject=seen.question,
-        doing=doing,
-        waits=waits,
+        doing=_doing(seen),
         answer=None if answer is None else parts.Text(title="answer", content=answer, note=note),
-        facts=_facts(seen, shares),
-        flags=_flags(seen, shares, decisions, request) if seen.stop_reason else (),
+        facts=_facts(seen, shares, leader=newest is not None or seen.stop_reason is None),
+        flags=_flags(seen, shares) if seen.stop_reason else (),
         charts=_charts(told, request),
         tables=[_votes(seen)],
-        texts=tuple(map(_response, getattr(seen, "responses", ()))),
-        decisions=_decisions(told, len(decisions) - len(told)),
-        steps=_steps(decisions, seen.waves, request) if newest is None else (),
+        texts=tuple(map(_response, seen.responses)) if newest is None else (),
+        decisions=_decisions(told, len(seen.decisions) - len(told)),
+        steps=_steps(seen, request) if newest is None else (),
     )
+
+
+def _doing(seen: SelfConsistencyResult) -> str:
+    if seen.max_responses is None:
+        return "waiting for a person's review"
+    made = seen.waves[-1] if seen.waves else 0
+    back = f" ({made - seen.in_flight} of its {made} calls came back)"
+    doing = f"wave {len(seen.waves)} is running{back if 0 < seen.in_flight < made else ''}"
+    doing += f", {seen.total_responses} of at most {tally_words(seen.max_responses, 'answer')}"
+    return doing + (f", {tally_words(seen.added, 'added answer')} next" if seen.added else "")
 
 
 def _answer_words(answer: str | None) -> str:
     return "(no vote)" if answer is None else answer.strip() or "(empty)"
 
 
-def _lost(seen: Seen) -> dict[str, int]:
+def _lost(seen: SelfConsistencyResult) -> dict[str, int]:
     """Count the responses that failed, and the replies that can't be read."""
     lost = seen.total_responses - seen.valid_responses
-    if isinstance(seen, Progress):
-        failed = seen.failed
-    else:
-        failed = sum(response.failed for response in seen.responses)
+    failed = sum(response.failed for response in seen.responses)
     counts = {"failed": failed, "unreadable": lost - failed}
     return {name: count for name, count in counts.items() if count > 0}
 
 
-def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
+def _facts(
+    seen: SelfConsistencyResult, shares: Sequence[float], *, leader: bool
+) -> list[parts.Fact]:
     facts = []
-    if isinstance(seen, Progress):
-        leader = _answer_words(seen.leader) if shares else "no readable answer yet"
-        facts.append(parts.Fact("leader", leader, "tied" if _tied(shares) else ""))
+    if leader:
+        first = max(seen.answer_distribution, key=seen.answer_distribution.__getitem__, default="")
+        words = _answer_words(first) if shares else "no readable answer yet"
+        facts.append(parts.Fact("leader", words, "tied" if seen.tied else ""))
     if shares:
-        first, normalized = shares[0], seen.normalized_entropy
-        uncertainty, level = classify_uncertainty(first), classify_entropy(normalized)
-        note, tone = f"uncertainty {uncertainty}", UNCERTAINTY_TONES[uncertainty]
+        share, normalized, level = shares[0], seen.normalized_entropy, seen.entropy_level
+        tone = UNCERTAINTY_TONES[seen.uncertainty_level]
+        note = f"uncertainty {seen.uncertainty_level}"
         if by := seen.calibration:
             chance = seen.probability_right
             words = "unknown" if chance is None else f"{chance:.3f}"
@@ -113,46 +104,35 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
         # The source calls all above 0.7 uniform, which is even only at 1.
         uneven = level == "uniform" and normalized < EVEN
         meaning = f"{SCATTERED if uneven else level}; 0: all agree, 1: even"
-        kind, each = classify_consensus(*shares[:2]), round(first * seen.valid_responses)
-        tie = f"a tie: {shares.count(first)} answers have {tally_words(each, 'vote')} each"
-        tie = tie if _tied(shares) else ""
+        kind, each = seen.consensus_type, round(share * seen.valid_responses)
+        tie = f"a tie: {shares.count(share)} answers have {tally_words(each, 'vote')} each"
+        tie = tie if seen.tied else ""
         facts += [
-            parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),
+            parts.Fact(AGREEMENT, f"{share:.2f}", note, tone=tone),
             parts.Fact("entropy", f"{normalized:.2f}", meaning),
             parts.Fact("consensus", tie or kind, CLOSE if kind == "binary" and not tie else ""),
         ]
     lost = "".join(f", {count} {name}" for name, count in _lost(seen).items())
     waves = f", in {tally_words(len(seen.waves), 'wave')}" if seen.waves else ""
     facts.append(parts.Fact("answers", f"{seen.total_responses}{lost}{waves}"))
-    if isinstance(seen, SelfConsistencyResult):
-        errors = Counter(response.error for response in seen.responses if response.error)
-        facts += [
-            parts.Fact("error", error, f"{count} x", tone="warning")
-            for error, count in errors.most_common(MOST_ERRORS)
-        ]
+    errors = Counter(response.error for response in seen.responses if response.error)
+    facts += [
+        parts.Fact("error", error, f"{count} x", tone="warning")
+        for error, count in errors.most_common(MOST_ERRORS)
+    ]
     return [*facts, parts.Fact("stopping rule", seen.rule)]
 
 
-def _tied(shares: Sequence[float]) -> bool:
-    return len(shares) > 1 and shares[0] == shares[1]
-
-
-def _flags(
-    seen: Seen,
-    shares: Sequence[float],
-    decisions: Sequence[Decision],
-    request: SelfConsistencyRequest | None,
-) -> tuple[str, ...]:
+def _flags(seen: SelfConsistencyResult, shares: Sequence[float]) -> tuple[str, ...]:
     """List what a reader has to know before building on the answer."""
     votes, replaced = seen.valid_responses, seen.stop_reason == "replaced_by_person"
     answers = seen.answer_distribution
     voted = _answer_words(max(answers, key=answers.__getitem__, default=None))
-    settings = seen if isinstance(seen, SelfConsistencyResult) else request
-    least = settings.min_responses if settings else 1
+    least = seen.min_responses
     short = f"cut short: only {votes} of at least {least} readable answers"
-    few = short if votes < least else f"only {tally_words(votes, 'vote')}"
+    few = short if seen.cut_short else f"only {tally_words(votes, 'vote')}"
     nothing = "no answer could be read" if "unreadable" in _lost(seen) else "no reply came"
-    voters = (made.author for made in decisions if made.vote is not None)
+    voters = (made.author for made in seen.decisions if made.vote is not None)
     people = [name for name in map(parts.claimed, voters) if name]
     given = f"{len(people)} of {votes} ({', '.join(dict.fromkeys(people))})"
     return parts.said(
@@ -160,18 +140,16 @@ def _flags(
         votes
         and seen.stop_reason == "no_consensus"
         and "no consensus: the answers do not support a conclusion",
-        _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
+        seen.tied and "tied: several answers share the lead, and the one seen first was taken",
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
-        shares and shares[0] < 0.5 and not _tied(shares) and MINORITY,
+        shares and shares[0] < 0.5 and not seen.tied and MINORITY,
         people and f"votes given by people, not by the model: {given}",
         votes and replaced and f"a person gave the answer; the votes gave {voted}",
-        isinstance(seen, SelfConsistencyResult)
-        and not seen.quorum_met
-        and "the quorum of readable answers was not met",
+        not seen.quorum_met and "the quorum of readable answers was not met",
     )
 
 
-def _votes(seen: Seen) -> parts.Table:
+def _votes(seen: SelfConsistencyResult) -> parts.Table:
     """List the answers, most votes first, and among equals in the order first seen."""
     order = sorted(seen.answer_distribution.items(), key=lambda item: -item[1])
     rows = [
@@ -219,12 +197,12 @@ def _outcome(made: Decision) -> str:
 
 
 def _steps(
-    decisions: Sequence[Decision], waves: Sequence[int], request: SelfConsistencyRequest | None
+    seen: SelfConsistencyResult, request: SelfConsistencyRequest | None
 ) -> tuple[parts.Step, ...]:
     """Write a line for each wave once it is counted, and for each stop or act of a person."""
-    steps, counted = [], Counter[int]()
+    waves, steps, counted = seen.waves, [], Counter[int]()
     most = f" of {request.max_responses}" if request else ""
-    for made in decisions:
+    for made in seen.decisions:
         counted[made.wave] += 1
         whole = 0 < made.wave <= len(waves) and counted[made.wave] == waves[made.wave - 1]
         if not (whole or made.stop or made.author):

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
+from mull.drafts import Receipt
 from mull.replies import Members, OptionalText, Reply, Text, as_json, read_reply, spoken
 from mull.request import Record
-from mull.run import BYTES_A_TOKEN, Receipt
+from mull.run import BYTES_A_TOKEN
 from mull.text import quoted, well_formed
 from mull.turn.tools import CALLS_BYTES, MOST_CALLS, AskedCall, Tool, ToolCall, cut_middle
 

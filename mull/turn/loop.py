@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from mull.replies import after_thought
-from mull.request import Review, fitted, user_message
+from mull.request import Review, user_message
 from mull.run import Part, RunState
 from mull.text import AGAIN, cut_with_note, tally_words
 from mull.turn import conversation, midturn
@@ -15,7 +15,7 @@ from mull.turn.budget import Thinking, TurnBudget
 from mull.turn.conversation import Guidance, Message, StepReply
 from mull.turn.midturn import ReflectionResult
 from mull.turn.request import SUMMARY_BYTES, ToolTurnRequest
-from mull.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
+from mull.turn.result import Decision, Next, StopReason, ToolTurnResult
 from mull.turn.tools import Tool, ToolCalls, cut_middle
 
 LOW_CONFIDENCE = 0.5
@@ -37,6 +37,8 @@ class Turn(RunState[Decision]):
     a row that can't be used, the last one for its `fault`. `unread` tells the model which calls of
     its last reply were left out.
     """
+
+    record_type = ToolTurnResult
 
     request: ToolTurnRequest
     started: datetime = field(kw_only=True)
@@ -311,56 +313,36 @@ class Turn(RunState[Decision]):
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens
 
-    def _standing(self, at: datetime) -> dict[str, Any]:
+    def record(self, at: datetime | None = None, **under_way: Any) -> Any:
+        """Say what is seen of the turn; `at` is now, while it goes on."""
+        # Before the turn waits, it is not known yet whether the arguments are right.
+        waits = under_way.get("step") == "waiting_for_permission"
+        asking = self.calls.with_status("asking") if waits else ()
+        moment = at or (self.last and self.last.at) or self.started
+        return super().record(
+            **under_way,
+            budget=self.turn_budget.snapshot(moment),
+            asking=tuple(call.index + 1 for call in asking),
+            questions=self.calls.questions if asking else (),
+        )
+
+    def _shown(self) -> dict[str, Any]:
+        last = self.last if self.stopped and self.answer is None else None
         return {
             "message": self.request.message,
-            "model": self.model,
             "turn_count": self.request.turn_count,
             "answer": self.answer,
+            "so_far": self._so_far(last.reason) if last else None,
             "calls": tuple(self.calls.made),
             "reflections": tuple(self.reflections),
             "last_reflection": self.last_reflection,
-            "budget": self.turn_budget.snapshot(at),
             "thinking": self.thinking,
-            "usage": self.used,
-            "warnings": tuple(self.warnings),
+            "tools": tuple(self.calls.tools),
+            "answer_cut": self.answer is not None and self.cut,
+            "forced": self.forced,
+            "summary": self.summary,
+            "summarized": self.summarized,
         }
-
-    def progress(
-        self, step: str, in_flight: int, review_until: datetime | None, at: datetime
-    ) -> Progress:
-        """Say where the turn stands; `in_flight` is the number of calls under way."""
-        # Before the turn waits, it is not known yet whether the arguments are right.
-        asking = self.calls.with_status("asking") if step == "waiting_for_permission" else ()
-        seen = Progress(
-            **self._standing(at),
-            step=step,
-            in_flight=in_flight,
-            asking=tuple(call.index + 1 for call in asking),
-            questions=self.calls.questions if asking else (),
-            review_until=review_until,
-            stop_reason=self.last.stop_reason if self.last else None,
-        )
-        return fitted(seen, "answer")
-
-    def result(self) -> ToolTurnResult:
-        """Build the result, cut to the size of an event. Raises ValueError before the turn ends."""
-        last = self.last
-        if last is None or last.stop_reason is None or last.at is None:
-            raise ValueError("the turn has not ended")
-        whole = ToolTurnResult(
-            **self._standing(last.at),
-            so_far=None if self.answer is not None else self._so_far(last.reason),
-            stop_reason=last.stop_reason,
-            stop_explanation=last.reason,
-            decisions=tuple(self.decisions),
-            tools=tuple(self.calls.tools),
-            answer_cut=self.answer is not None and self.cut,
-            forced=self.forced,
-            summary=self.summary,
-            summarized=self.summarized,
-        )
-        return fitted(whole, "answer")
 
     def _so_far(self, reason: str) -> str:
         """Say what a turn without an answer has: the model's words, and what tools returned."""

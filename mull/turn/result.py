@@ -1,10 +1,9 @@
-"""The decisions, the progress and the result of a tool-using turn."""
+"""The record of a tool-using turn: its decisions, and its result."""
 
-from datetime import datetime
 from typing import Literal
 
-from mull.request import Record, Result
-from mull.run import Usage
+from mull.drafts import RunRecord
+from mull.run import Decided
 from mull.text import revealed
 from mull.turn.approval import Question
 from mull.turn.budget import BudgetSnapshot, Thinking
@@ -25,7 +24,7 @@ UNSEEN = "characters that can't be seen, or look like others, are shown as escap
 Next = Literal["ask", "call_tools", "reflect", "compact"]
 
 
-class Decision(Record):
+class Decision(Decided):
     """What comes next, or why the turn ended, and what it was based on.
 
     `errors` counts the tool errors that no reflection has cleared. `confidence` is what the model
@@ -33,49 +32,41 @@ class Decision(Record):
     """
 
     next: Next | None
-    stop: bool
     stop_reason: StopReason | None
-    reason: str
     budget: BudgetSnapshot
     errors: int
     confidence: float | None = None
-    author: str | None = None
-    at: datetime | None = None
 
 
-class Standing(Record):
-    """What the progress and the result of a turn share.
+class ToolTurnResult(RunRecord):
+    """The answer, why the turn ended, and what it used and did.
 
-    `answer` is None if the model gave none. `reflections` has the stubs too, `last_reflection` is
-    the last one that succeeded.
+    `answer` is None if the model gave none; `so_far` says then what the turn has. `reflections` has
+    the stubs too, `last_reflection` is the last one that succeeded. `tools` are the names of those
+    offered. Where messages were compacted, `summary` stands for the first `summarized` ones of the
+    request. With `forced` the answer was demanded, as no step or tool call was left. While the turn
+    waits for a person, `asking` are the numbers, from 1, of the calls that wait, and `questions`
+    what a word on each has to name.
     """
 
     message: str
-    model: str | None
     turn_count: int
     answer: str | None
+    so_far: str | None
+    stop_reason: StopReason | None = None
+    decisions: tuple[Decision, ...]
     calls: tuple[ToolCall, ...]
     reflections: tuple[ReflectionResult, ...]
     last_reflection: ReflectionResult | None
     budget: BudgetSnapshot
     thinking: Thinking | None
-    usage: Usage
-    warnings: tuple[str, ...] = ()
-
-
-class Progress(Standing):
-    """Where a turn stands: what `progress` returns while it runs and after.
-
-    `asking` are the numbers, from 1, of the calls that wait for a person, until `review_until`, and
-    `questions` what a word on each has to name.
-    """
-
-    step: str
-    in_flight: int
+    tools: tuple[str, ...]
+    answer_cut: bool = False
+    forced: bool = False
+    summary: str | None = None
+    summarized: int = 0
     asking: tuple[int, ...] = ()
     questions: tuple[Question, ...] = ()
-    review_until: datetime | None = None
-    stop_reason: StopReason | None = None
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -86,25 +77,6 @@ class Progress(Standing):
         doubts += [(number, UNSEEN) for number, said in shown.items() if said != words[number]]
         calls = [f"call {number}: {said}" for number, said in shown.items()]
         return (*calls, *(f"attention, call {number}: {doubt}" for number, doubt in sorted(doubts)))
-
-
-class ToolTurnResult(Standing, Result):
-    """The answer, why the turn ended, and what it used and did.
-
-    Without an answer `so_far` says what the turn has. `tools` are the names of those offered. Where
-    messages were compacted, `summary` stands for the first `summarized` ones of the request. With
-    `forced` the answer was demanded, as no step or tool call was left.
-    """
-
-    so_far: str | None
-    stop_reason: StopReason
-    stop_explanation: str
-    decisions: tuple[Decision, ...]
-    tools: tuple[str, ...]
-    answer_cut: bool = False
-    forced: bool = False
-    summary: str | None = None
-    summarized: int = 0
 
     @property
     def reply(self) -> str:

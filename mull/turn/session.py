@@ -13,6 +13,7 @@ from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
 from mull import sheet as parts
+from mull.drafts import RunRecord
 from mull.request import (
     FRAMING_BYTES,
     MESSAGE_BYTES,
@@ -23,7 +24,6 @@ from mull.request import (
     MessageText,
     Record,
     Request,
-    Result,
     Seconds,
     explain,
     shortened,
@@ -125,12 +125,14 @@ class SessionRequest(TurnOptions):
         return self
 
 
-class SessionProgress(Record):
-    """Where a session stands: the ids of the messages that wait, and the number of the turn for
-    the first of them, if it is under way.
+class SessionResult(RunRecord):
+    """Where a session stands, and in the end why it ended.
 
-    `turns` counts those of earlier histories too, and `failed` those without a result, whose
-    spending is not known and not in `usage`. The next turn reads so many `messages`, verbatim.
+    `waiting` are the ids of the messages that wait, and `turn` is the number of the turn for the
+    first of them, if it is under way. `turns` counts those of earlier histories too, and `failed`
+    those without a result, whose spending is not known and not in `usage`. The next turn reads so
+    many `messages`, verbatim. `going_on` is the request by which another session goes on with one
+    that ended.
     """
 
     turns: int
@@ -140,17 +142,8 @@ class SessionProgress(Record):
     messages: int
     conversation_bytes: int
     summarized: bool
-    model: str | None
-    usage: Usage
     stop_reason: SessionEnd | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class SessionResult(SessionProgress, Result):
-    """Where a session ended, why, and the request by which another one goes on with it."""
-
-    stop_explanation: str
-    going_on: SessionRequest
+    going_on: SessionRequest | None = None
 
 
 def turn_id(session: str, number: int) -> str:
@@ -293,9 +286,10 @@ class Session:
         }
         return self.request.model_copy(update=known)
 
-    def progress(self) -> SessionProgress:
-        """Say where the session stands."""
-        return SessionProgress(
+    def record(self) -> SessionResult:
+        """Say where the session stands, and how it ended."""
+        reason, said = self.ended or (None, "")
+        return SessionResult(
             turns=self.next - 1,
             failed=self.failed,
             turn=self.turn,
@@ -305,14 +299,11 @@ class Session:
             summarized=self.summary is not None,
             model=self.model,
             usage=self.usage,
-            stop_reason=self.ended and self.ended[0],
+            stop_reason=reason,
+            stop_explanation=said,
             warnings=tuple(self.warnings),
+            going_on=self.going_on() if self.ended else None,
         )
-
-    def result(self) -> SessionResult:
-        """Build the result of a session that has ended."""
-        known, said = self.progress().model_dump(), self.ended[1] if self.ended else ""
-        return SessionResult(**known, stop_explanation=said, going_on=self.going_on())
 
 
 def _as_asked(asked: SessionMessage) -> str:
@@ -326,10 +317,11 @@ def _as_asked(asked: SessionMessage) -> str:
     return shown
 
 
-def sheet(seen: SessionProgress) -> parts.Sheet:
+def sheet(seen: SessionResult, request: SessionRequest | None = None) -> parts.Sheet:
     """Build the sheet of a session, open or ended; the texts are in the results of its turns."""
+    del request  # for the signature that every loop's sheet has
     turns, doing = tally_words(seen.turns, "turn"), "it waits for a message"
-    if isinstance(seen, SessionResult):
+    if seen.stop_reason is not None:
         doing = parts.ended_words(seen.stop_explanation)
     elif seen.turn is not None:
         doing = f"turn {seen.turn:,} is under way"

@@ -1,13 +1,11 @@
 """The sheet of a tool-using turn, running or finished: its answer, calls and reflections."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from mull import sheet as parts
 from mull.text import revealed
 from mull.turn.request import ToolTurnRequest
-from mull.turn.result import Decision, Progress, ToolTurnResult
-
-Seen = Progress | ToolTurnResult
+from mull.turn.result import ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
 MOST_WORDS = 2_000
@@ -15,30 +13,23 @@ FORCED = "the answer was forced: no step or tool call was left"
 TONES: dict[str, parts.Tone] = {"ok": "good", "denied": "warning", "asking": "running"}
 
 
-def sheet(
-    seen: Seen, decisions: Sequence[Decision] = (), request: ToolTurnRequest | None = None
-) -> parts.Sheet:
-    """Build the sheet of a turn; while it runs, its decisions come from a separate query."""
+def sheet(seen: ToolTurnResult, request: ToolTurnRequest | None = None) -> parts.Sheet:
+    """Build the sheet of a turn."""
     del request  # for the signature that every loop's sheet has
-    asking = seen.asking if isinstance(seen, Progress) else ()
-    content, doing = seen.answer, seen.step if isinstance(seen, Progress) else ""
-    if isinstance(seen, ToolTurnResult):
-        decisions, content = seen.decisions, seen.answer or seen.so_far
-    waiting = f"waits for a person's word on call {', '.join(map(str, asking))}"
+    content = seen.answer or seen.so_far
+    waiting = f"waits for a person's word on call {', '.join(map(str, seen.asking))}"
     title = "answer" if seen.answer is not None else "what the turn has"
     return parts.run_sheet(
         seen,
-        decisions,
         subject=seen.message,
-        doing=waiting if asking else doing,
-        waits=bool(asking),
+        doing=waiting if seen.asking else seen.step,
         answer=parts.Text(title=title, content=content, kind="markdown", folded=False)
         if content
         else None,
         facts=_facts(seen),
         flags=parts.said(
             seen.stop_reason and seen.answer is None and UNANSWERED,
-            getattr(seen, "forced", False) and FORCED,
+            seen.stop_reason and seen.forced and FORCED,
         ),
         tables=[_calls(seen), _reflections(seen)],
         texts=tuple(
@@ -51,15 +42,18 @@ def sheet(
             if call.content
         ),
         decisions=parts.decision_table(
-            decisions,
+            seen.decisions,
             "step|number, errors|number, decision, because",
-            ((one.budget.steps_used, one.errors, one.next or one.stop_reason) for one in decisions),
+            (
+                (made.budget.steps_used, made.errors, made.next or made.stop_reason)
+                for made in seen.decisions
+            ),
         ),
-        steps=tuple(_steps(seen, decisions)),
+        steps=tuple(_steps(seen)),
     )
 
 
-def _facts(seen: Seen) -> list[parts.Fact]:
+def _facts(seen: ToolTurnResult) -> list[parts.Fact]:
     used, thinking = seen.budget, seen.thinking
     ceiling = f"about {thinking.tokens:,} tokens" if thinking and thinking.tokens else ""
     facts = [
@@ -76,7 +70,7 @@ def _facts(seen: Seen) -> list[parts.Fact]:
     return facts
 
 
-def _calls(seen: Seen) -> parts.Table:
+def _calls(seen: ToolTurnResult) -> parts.Table:
     rows = [
         (
             call.index + 1,
@@ -93,7 +87,7 @@ def _calls(seen: Seen) -> parts.Table:
     return parts.table("Tool calls", names, rows, tones=tones, newest=True)
 
 
-def _reflections(seen: Seen) -> parts.Table:
+def _reflections(seen: ToolTurnResult) -> parts.Table:
     rows = [
         (
             made.step,
@@ -107,9 +101,9 @@ def _reflections(seen: Seen) -> parts.Table:
     return parts.table("Reflections", names, rows, newest=True)
 
 
-def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
+def _steps(seen: ToolTurnResult) -> Iterator[parts.Step]:
     """Tell what each decision led to, once it is done: the next decision follows it."""
-    for made in decisions if seen.stop_reason else decisions[:-1]:
+    for made in seen.decisions if seen.stop_reason else seen.decisions[:-1]:
         step, below = made.budget.steps_used, list[str]()
         if made.next == "call_tools":
             calls = [call for call in seen.calls if call.step == step]

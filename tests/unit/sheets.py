@@ -6,7 +6,7 @@ from rich.console import Console
 
 from mull.critique.sheet import sheet as reflect_sheet
 from mull.multipath.sheet import sheet as agent_sheet
-from mull.sampling.loop import Sampling, progress, result
+from mull.sampling.loop import Sampling
 from mull.sampling.sheet import sheet as ask_sheet
 from mull.sheet import (
     Cell,
@@ -51,11 +51,8 @@ def written(on: Console) -> str:
 
 def told(sampling: Sampling, **changes: object) -> Sheet:
     """Return the sheet of a run of self-consistency, finished or not."""
-    if sampling.stopped:
-        ended = result(sampling).model_copy(update=changes)
-        return ask_sheet(ended, (), sampling.request)
-    standing = progress(sampling, 3).model_copy(update=changes)
-    return ask_sheet(standing, sampling.decisions, sampling.request)
+    seen = sampling.result() if sampling.stopped else sampling.record(in_flight=3)
+    return ask_sheet(seen.model_copy(update=changes), sampling.request)
 
 
 def table(shown: Sheet, title: str) -> Table:

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from mull.sampling.loop import progress
 from mull.sampling.sheet import sheet
 from mull.sheet import reason_words
 from tests.unit.runs import failed, finished, put_in, sampled
@@ -15,12 +14,14 @@ def test_a_run_that_goes_on() -> None:
     """The wave, the calls in flight, the leader so far and what was spent."""
     shown = told(sampled(["129", "139"]))
 
-    added = sheet(progress(sampled(["129"]), 4, added=1), ())
+    asking = sampled(["129"])
+    asking.put_in.append(put_in(1, "129", "Ann"))
+    added = sheet(asking.record(in_flight=4))
 
     assert added.busy.endswith("1 of at most 10 answers, 1 added answer next, 4 calls in flight")
     asked = sampled([])
     asked.begin_wave(10)
-    first = sheet(progress(asked, 6), ())
+    first = sheet(asked.record(in_flight=6))
     words = "wave 1 is running (4 of its 10 calls came back), 0 of at most 10 answers"
     assert first.busy == f"{words}, 6 calls in flight"
     assert shown.verdict.tone == "running"

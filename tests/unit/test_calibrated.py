@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from commands.measuring.replay import log_line
-from mull.sampling.loop import Sampling, result
+from mull.sampling.loop import Sampling
 from mull.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
 from mull.sampling.prompts import hash_prompt
 from mull.sampling.result import Bars
@@ -45,7 +45,7 @@ def test_a_map_tells_how_likely_the_answer_is_right() -> None:
     """The result names the map, its questions and its error; the sheet of any run shows it."""
     run = asked(["A"] * 3, made())
 
-    ended = result(run)
+    ended = run.result()
     shown = fact(told(run), "probability right")
 
     assert (ended.probability_right, run.warnings) == (0.9, [])
@@ -80,7 +80,7 @@ def test_a_map_tells_nothing_of_other_runs(
     """Maps do not transfer: the reason is in the result, and no bar is reached."""
     run = asked(["A"] * 3, made(**changes), **settings)
 
-    ended = result(run)
+    ended = run.result()
 
     assert ended.probability_right is None
     assert ended.calibration is not None
@@ -102,7 +102,7 @@ def test_a_map_tells_nothing_where_a_person_voted_or_ended_it(
     answers: list[Any], reason: str | None
 ) -> None:
     """A failed call changes nothing: the rule decided over the votes there are."""
-    calibration = result(asked(answers, made())).calibration
+    calibration = asked(answers, made()).result().calibration
 
     assert calibration is not None
     assert calibration.reason == reason
@@ -153,7 +153,7 @@ def test_the_nearest_of_several_maps() -> None:
 def test_without_a_map_agreement_is_no_probability() -> None:
     """The result has neither, and terminal, page and details say so in words."""
     run = asked(["A"] * 3, None)
-    ended = result(run)
+    ended = run.result()
 
     assert (ended.probability_right, ended.calibration) == (None, None)
     assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
@@ -164,7 +164,7 @@ def test_a_line_of_a_log_says_how_it_was_asked() -> None:
     """A map that is fitted on it is for runs with the same system message."""
     run = asked(["A"] * 3, None, system="Think.")
 
-    line = json.loads(log_line(run.request, result(run)))
+    line = json.loads(log_line(run.request, run.result()))
 
     assert line["prompt_hash"] == run.setup.prompt_hash != hash_prompt(None, "exact")
 

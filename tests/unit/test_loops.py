@@ -14,7 +14,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from commands import follow, terminal
-from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
+from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, loop_of
 from commands.terminal import print_sheet
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
@@ -22,8 +22,6 @@ from mull.drafts import PlainDraft, PlainResult
 from mull.multipath.loop import Run
 from mull.multipath.request import MultiPathRequest
 from mull.run import Usage
-from mull.sampling.loop import progress as asking
-from mull.sampling.loop import result as voted
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import Bars
 from mull.turn.request import ToolTurnRequest
@@ -62,7 +60,7 @@ def test_each_type_has_its_own_names() -> None:
     assert BATCH not in answering
 
 
-UNDECIDED = voted(sampled(["A", "B"] * 5)).model_copy(update={"stop_reason": "no_consensus"})
+UNDECIDED = sampled(["A", "B"] * 5).result().model_copy(update={"stop_reason": "no_consensus"})
 DRAFTED = reflected([0.8]).result()
 
 
@@ -101,7 +99,7 @@ def cut(run: Run) -> Any:
 
 
 def voted_on(answers: list[str | None], **settings: Any) -> Any:
-    return voted(finished(answers, **settings))
+    return finished(answers, **settings).result()
 
 
 @pytest.mark.parametrize(
@@ -290,7 +288,7 @@ def test_an_answer_and_what_it_rests_on_are_standard_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The source's sentence comes first."""
-    shown(SAMPLING, voted(sampled(["A"] * 5)))
+    shown(SAMPLING, sampled(["A"] * 5).result())
 
     said = capsys.readouterr()
     assert said.out.startswith("Final Answer: A (Confidence: 1.00, Uncertainty: low)\n\nstopped")
@@ -330,7 +328,7 @@ def test_an_answer_is_printed_in_five_lines(
 ) -> None:
     """How sure it is, what to warn of, and what was spent; a doubt says how sure it is."""
     settings = {"rule": "fixed", "max_responses": len(answers)}
-    shown(SAMPLING, voted(finished(answers, **settings)), details=False)
+    shown(SAMPLING, finished(answers, **settings).result(), details=False)
 
     said = capsys.readouterr()
     assert said.out == printed
@@ -341,7 +339,7 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
     """Its prompt, decisions, sources and spending are told all the same."""
     run, on = researched([[UNCLEAR]]), console(120)
 
-    sheet = MULTIPATH.stood_at(Seen(standing(run), run.decisions))
+    sheet = MULTIPATH.stood_at(standing(run))
     print_sheet(on, sheet, subject=True, decisions=True, label="stood at")
 
     assert "in flight" not in written(on)
@@ -350,19 +348,19 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loop", "progress", "fields"),
+    ("loop", "seen", "fields"),
     [
-        (SAMPLING, asking(sampled(["A"]), 0),
-         "question leader confidence normalized_entropy answer_distribution"),
-        (CRITIQUE, reflected([0.5]).progress("waiting_for_review", 0, None),
+        (SAMPLING, sampled(["A"]).record(),
+         "question final_answer consensus_confidence normalized_entropy answer_distribution"),
+        (CRITIQUE, reflected([0.5]).record(step="waiting_for_review"),
          "query score_threshold draft"),
         (MULTIPATH, standing(researched([[UNCLEAR]])),
          "prompt mode sources suite quarantined draft"),
     ],
 )  # fmt: skip
-def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str) -> None:
+def test_a_machine_is_told_what_to_review(loop: Loop, seen: Any, fields: str) -> None:
     """The document has what a person would see."""
-    assert set(loop.under_review(progress)) == set(fields.split())
+    assert set(loop.under_review(seen)) == set(fields.split())
 
 
 @pytest.mark.parametrize(

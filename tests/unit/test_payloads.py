@@ -15,7 +15,6 @@ from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import MultiPathRequest
 from mull.request import Request, Result
 from mull.run import Spending, Usage
-from mull.sampling.loop import progress, result
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult
 from mull.turn.request import ToolTurnRequest
@@ -71,9 +70,9 @@ def test_a_result_is_read_as_it_was() -> None:
     What queries return, and `--json`, has all fields: programs read them by name.
     """
     run = finished(["A", None, failed(2, "Timeout: no"), put_in(3, "B", "Ann")])
-    stands, fields = progress(run, 2), SelfConsistencyResult.model_fields
+    stands, fields = run.record(in_flight=2), SelfConsistencyResult.model_fields
     unknown = Usage(calls=0, cost_usd=None, parts={"retried": Spending(calls=1, cost_usd=None)})
-    ended = result(run).model_copy(update={"usage": unknown})
+    ended = run.result().model_copy(update={"usage": unknown})
 
     assert (read(ended), read(stands)) == (ended, stands)
     assert not {"warnings", "voted_answer", "calibration"} & payload(ended).keys()
@@ -81,7 +80,7 @@ def test_a_result_is_read_as_it_was() -> None:
     usage = payload(ended)["usage"]
     assert (usage["calls"], usage["cost_usd"]) == (0, None)
     assert usage["parts"]["retried"]["calls"] == 1
-    assert payload(stands).keys() == type(stands).model_fields.keys()
+    assert payload(stands.model_dump(mode="json")).keys() == fields.keys()
     assert json.loads(ended.model_dump_json()).keys() == fields.keys()
 
 

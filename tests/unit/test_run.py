@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mull.request import explain, fitted
+from mull.request import explain
 from mull.run import Budget, Spending, call_tokens, room, total, usage
-from mull.sampling import loop
 from mull.sampling.loop import Sampling
 from mull.sampling.request import WAVE_BYTES, SelfConsistencyRequest
 from mull.sampling.result import Response
@@ -69,7 +68,7 @@ def test_the_largest_result_fits_a_payload(responses: int, character: str) -> No
     # As in a worker, what was there before is not searched for garbage: tests leave a lot of it.
     gc.freeze()
     started = time.thread_time()
-    result = fitted(loop.result(sampling), "final_answer")
+    result = sampling.result()
     took = time.thread_time() - started
     gc.unfreeze()
 

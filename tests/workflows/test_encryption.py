@@ -510,7 +510,7 @@ LOOSE: dict[str, Any] = {"workflow_failure_exception_types": []}
 async def until_waiting(run: Handle) -> None:
     """Wait until a run waits for a review."""
     async with asyncio.timeout(PATIENCE):
-        while not (await run.query("progress"))["needs_review"]:
+        while (await run.query("progress"))["step"] != "waiting_for_review":
             await asyncio.sleep(0.05)
 
 

@@ -212,7 +212,7 @@ async def made_up(client: Client, **fields: Any) -> dict[str, Any]:
     """Build a notice as any client may, of a run that there is: it waits, and failed nowhere."""
     run = await begin(client, ASK.request)
     async with asyncio.timeout(PATIENCE):
-        while not (await run.query("progress"))["needs_review"]:
+        while (await run.query("progress"))["step"] != "waiting_for_review":
             await asyncio.sleep(0.05)
     known = {"workflow_id": run.id, "run_id": run.result_run_id, "workflow_type": "Mull"}
     return {**MADE_UP, **known, **fields}
@@ -334,7 +334,7 @@ async def test_without_a_webhook_there_is_not_one_event_more(client: Client) -> 
             await stack.enter_async_context(each)
         run = await begin(client, ASK.request)
         async with asyncio.timeout(PATIENCE):
-            while not (await run.query("progress"))["needs_review"]:
+            while (await run.query("progress"))["step"] != "waiting_for_review":
                 await asyncio.sleep(0.05)
         await run.execute_update("review", {"accept": True})
         await run.result()

@@ -16,7 +16,7 @@ from mull.agents.memory import Observation, Reflection
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import VerifiedBy
 from mull.agents.sheet import sheet
-from mull.request import RESULT_BYTES
+from mull.request import RESULT_BYTES, fitted
 from mull.request import told as told_of
 from mull.text import encoded_size
 from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
@@ -469,7 +469,7 @@ def test_progress_and_result_fit_an_event(letter: str, size: int) -> None:
         acts = [f"{step} {huge}" for step in range(49)] + [f"[answer] {number} {huge}"]
         try_once(state, acts, worth=number / 100, seen=seen, reflection=f"{number} {huge}")
     began = time.thread_time()
-    progress, result = state.progress("reflect", 1), state.result()
+    progress, result = fitted(state.record(step="reflect", in_flight=1)), state.result()
     took = time.thread_time() - began
 
     for found in (progress, result):
@@ -519,8 +519,8 @@ def test_an_answer_is_what_follows_its_marker(text: str) -> None:
 
 def facts(state: Reflexion, *, ended: bool = True) -> dict[str, str]:
     """List the facts of a run's sheet."""
-    shown = state.result() if ended else state.progress("episode 2, step 1: plan", 1)
-    return {fact.label: fact.value for fact in sheet(shown, state.decisions).facts}
+    shown = state.result() if ended else state.record(step="episode 2, step 1: plan", in_flight=1)
+    return {fact.label: fact.value for fact in sheet(shown).facts}
 
 
 def test_the_sheet_of_a_run_that_goes_on() -> None:
@@ -529,7 +529,7 @@ def test_the_sheet_of_a_run_that_goes_on() -> None:
     try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
     state.begin_episode()
 
-    shown = sheet(state.progress("episode 2, step 1: plan", 1), state.decisions)
+    shown = sheet(state.record(step="episode 2, step 1: plan", in_flight=1))
     assert shown.subject == "counting: 7"
     assert (shown.verdict.words, shown.verdict.tone) == (
         "episode 2, step 1: plan, 1 call in flight", "running",
@@ -552,7 +552,7 @@ def test_the_sheet_of_a_run_before_its_first_episode() -> None:
     """There is no answer, no curve and no best episode."""
     state = agent()
 
-    shown = sheet(state.progress("the task", 1), [])
+    shown = sheet(state.record(step="the task", in_flight=1))
     assert (shown.answer, shown.charts, shown.steps) == (None, (), ())
     assert facts(state, ended=False)["best"] == "none yet"
 
@@ -601,7 +601,7 @@ def test_the_sheet_of_a_run_that_is_only_judged() -> None:
 
     flag = "only a model judged whether an episode succeeded"
     assert sheet(state.result()).flags == (flag,)
-    assert sheet(state.progress("evaluate", 0), state.decisions).flags == (flag,)
+    assert sheet(state.record(step="evaluate")).flags == (flag,)
     assert facts(state)["evaluated by"] == "a model's judgement"
     assert state.result().doubt == "only a model judged that it is solved"
     assert sheet(state.result()).verdict.tone == "warning"

@@ -75,7 +75,7 @@ def ended(state: Training) -> Sheet:
     state.begin("measuring")
     state.ended(FIRST, rollout("7", 1, (1.0, 1.0)))
     state.decide("the reflector was tuned by ppo", START, "trained")
-    return sheet(state.result())
+    return sheet(state.record())
 
 
 def test_a_training_under_way_says_how_far_it_came() -> None:
@@ -83,7 +83,7 @@ def test_a_training_under_way_says_how_far_it_came() -> None:
     state = training("7")
     state.begin("reward_model")
     state.step, state.of = 3, 9
-    seen = sheet(state.progress(), state.decisions)
+    seen = sheet(state.record())
 
     assert (seen.verdict.tone, seen.charts) == ("running", ())
     assert "reward model 3 of 9" in seen.verdict.words
@@ -115,7 +115,7 @@ def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
         one = rollout("7", 1, gains)
         state.ended(FIRST, one.model_copy(update={"solved": solved}))
         state.decide("the reflector was tuned by ppo", START, "trained")
-        doubts.append(state.result().doubt)
+        doubts.append(state.record().doubt)
 
     said = "no reflection of the {} reflector was rated, so the gain is not known"
     assert doubts == [said.format("tuned"), "", said.format("untrained")]
@@ -189,7 +189,7 @@ def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> 
     state.after = Measured(made=50, reflections=100, good=good)
     state.decide("tuned", START, "trained")
 
-    assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""
+    assert (doubt in state.record().doubt) if doubt else state.record().doubt == ""
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_shares_are_those_of_the_tasks_held_out() -> None:
 
     assert (state.others.made, state.collected.made) == (120, 170)
     state.decide("tuned", START, "trained")
-    shown = table(sheet(state.result()), "Reflections")
+    shown = table(sheet(state.record()), "Reflections")
     assert [row[0] for row in shown.rows] == [
         "before, other tasks",
         "before, held out",
@@ -372,4 +372,4 @@ def test_what_a_long_training_carries_is_no_large_event(letter: str) -> None:
     again = Training(
         request=carried, workflow_id="first", execution="1", **dict(carried.carried or {})
     )
-    assert again.progress() == state.progress()
+    assert again.record() == state.record()

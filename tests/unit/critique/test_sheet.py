@@ -20,8 +20,8 @@ from tests.unit.sheets import column, fact, table
 
 def told(state: Reflection) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
-    standing = state.progress("revising", 1, None)
-    return sheet(state.result()) if state.stopped else sheet(standing, state.decisions)
+    standing = state.record(step="revising", in_flight=1)
+    return sheet(state.result()) if state.stopped else sheet(standing)
 
 
 def ended(texts: Sequence[str], reason: StopReason, **cut: Any) -> Reflection:
@@ -131,7 +131,7 @@ def test_the_complexity_says_what_it_decides() -> None:
     state.complexity = 0.59
 
     notes = [
-        fact(sheet(state.result(), (), request), "complexity of the query").note
+        fact(sheet(state.result(), request), "complexity of the query").note
         for request in (state.request, None)
     ]
 
@@ -216,7 +216,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     state = reflected([0.42], max_revisions=0, review_below=0.6)
     until = START + timedelta(hours=1)
 
-    shown = sheet(state.progress("waiting_for_review", 0, until), state.decisions)
+    shown = sheet(state.record(step="waiting_for_review", review_until=until))
 
     assert shown.waiting == Waiting(until=until)
     assert shown.busy == "Waiting for a person's review"

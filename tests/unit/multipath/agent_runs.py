@@ -6,7 +6,7 @@ from typing import Any
 
 from mull.multipath.loop import Run
 from mull.multipath.request import MultiPathRequest
-from mull.multipath.result import Draft, Progress, Routing, Step
+from mull.multipath.result import Draft, MultiPathResult, Routing
 from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
 from tests.unit.runs import START, spending
@@ -154,9 +154,9 @@ def broken(failed: TestOutcome, message: str | None = None) -> Failure:
     )
 
 
-def standing(run: Run, step: Step = "generate_report", in_flight: int = 1) -> Progress:
+def standing(run: Run, step: str = "generate_report", in_flight: int = 1) -> MultiPathResult:
     """Say where a run stands that goes on, or waits for a person."""
     waits = run.last is not None and run.last.waits_for_review
     at = "waiting_for_review" if waits else step
-    found: Progress = run.progress(at, in_flight, None)
+    found: MultiPathResult = run.record(step=at, in_flight=in_flight)
     return found

@@ -30,7 +30,7 @@ BETTER = [verdict(True, True, False), verdict(False, False, True)]
 
 def told(run: Run) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
-    return sheet(run.result()) if run.stopped else sheet(standing(run), run.decisions)
+    return sheet(run.result()) if run.stopped else sheet(standing(run))
 
 
 def test_what_the_tests_expect_stands_before_any_was_run() -> None:
@@ -172,7 +172,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
     until = START + timedelta(hours=1)
 
-    shown = sheet(run.progress("waiting_for_review", 0, until), run.decisions)
+    shown = sheet(run.record(step="waiting_for_review", review_until=until))
 
     assert shown.waiting == Waiting(until=until)
     assert shown.steps[-1].words.endswith("→ a person's review")
@@ -183,7 +183,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
 def test_a_run_that_goes_on_names_its_step() -> None:
     """The step and the calls in flight; before there is a path there is no table but usage."""
     shown = told(researched([[UNCLEAR]]))
-    empty = sheet(Run(MultiPathRequest(prompt="x")).progress("retrieve", 1, None))
+    empty = sheet(Run(MultiPathRequest(prompt="x")).record(step="retrieve", in_flight=1))
 
     assert shown.busy == shown.verdict.words == "Writing the report, 1 call in flight"
     assert fact(shown, "drafts").value == "1 of at most 3"

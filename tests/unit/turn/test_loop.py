@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from mull.request import RESULT_BYTES
+from mull.request import RESULT_BYTES, fitted
 from mull.run import Spending
 from mull.turn.approval import Permission, Question, ToolRule
 from mull.turn.conversation import MUST_ANSWER, StepReply, chat
@@ -497,7 +497,8 @@ def test_hostile_replies_are_bounded() -> None:
     assert "left out here" in turn.calls.made[0].content
     turn.stop("finished_by_person", "finished by ann", after(2), "ann")
     assert len(to_json(turn.result())) <= RESULT_BYTES
-    assert len(to_json(turn.progress("waiting_for_permission", 1, None, after(2)))) <= RESULT_BYTES
+    waiting = turn.record(step="waiting_for_permission", in_flight=1, at=after(2))
+    assert len(to_json(fitted(waiting))) <= RESULT_BYTES
 
 
 def test_every_decision_has_its_numbers() -> None:

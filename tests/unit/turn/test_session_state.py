@@ -206,10 +206,10 @@ def test_the_sheet_of_a_session() -> None:
     session.take(SessionMessage(message="secret"), "1")
     session.begin()
 
-    running = sheet(session.progress())
+    running = sheet(session.record())
     session.lost("gone")
     session.ended = "idle", "no message for 5 seconds"
-    ended = sheet(session.result())
+    ended = sheet(session.record())
 
     facts = {fact.label: (fact.value, fact.note) for fact in running.facts}
     assert (running.verdict.words, running.verdict.tone) == (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from commands.loops import TURN, Seen
+from commands.loops import TURN
 from commands.page import page_html
 from commands.terminal import print_review, print_sheet, print_waiting
 from mull.details import details
@@ -60,7 +60,7 @@ def test_a_turn_that_waits_for_a_person() -> None:
     turn.calls.admit(0, after(1))
     turn.calls.judge(0, after(1))
 
-    shown = sheet(turn.progress(WAITS, 0, after(900), after(2)), turn.decisions)
+    shown = sheet(turn.record(step=WAITS, review_until=after(900), at=after(2)))
 
     assert shown.verdict.words == "waits for a person's word on call 1"
     assert shown.waiting is not None
@@ -101,7 +101,7 @@ def test_what_hides_in_a_call_is_shown(shows: Any) -> None:
         turn.calls.admit(index, after(1))
         turn.calls.judge(index, after(1))
 
-    found = shows(sheet(turn.progress(WAITS, 0, after(900), after(2)), turn.decisions))
+    found = shows(sheet(turn.record(step=WAITS, review_until=after(900), at=after(2))))
 
     assert "\\U000e0041\\u2060" in found
     assert "p\\u0430y" in found
@@ -119,7 +119,7 @@ def test_nothing_is_asked_before_the_turn_waits() -> None:
     turn.calls.admit(0, after(1))
     turn.calls.judge(0, after(1))
 
-    seen = [turn.progress(step, 0, None, after(2)) for step in ("call_tools", WAITS)]
+    seen = [turn.record(step=step, at=after(2)) for step in ("call_tools", WAITS)]
 
     assert [one.asking for one in seen] == [(), (1,)]
     assert [len(one.questions) for one in seen] == [0, 1]
@@ -154,9 +154,9 @@ def test_a_turn_that_was_cancelled_has_no_time_left() -> None:
     turn.decide(after(0))
     turn.replied(calls("mail a"))
     turn.decide(after(1))
-    progress = turn.progress("calling tools", 1, after(900), after(2))
+    seen = turn.record(step="calling tools", in_flight=1, review_until=after(900), at=after(2))
 
-    shown = TURN.stood_at(Seen(progress, turn.decisions))
+    shown = TURN.stood_at(seen)
 
     assert shown.waiting is None
     assert not {"time left", "waiting"} & {fact.label for fact in shown.facts}

@@ -166,8 +166,8 @@ def test_the_longest_run_is_shown_and_ends_in_little_time() -> None:
     assert [episode.steps for episode in state.episodes] == [MOST_STEPS] * MOST_EPISODES
     made: list[tuple[Callable[[], Any], int]] = [
         (state.result, MOST),
-        (lambda: state.progress("", 0), MOST),
-        (lambda: details(sheet(state.progress("", 0), state.decisions), None, "w"), 20_000),
+        (state.record, MOST),
+        (lambda: details(sheet(state.record()), None, "w"), 20_000),
         (lambda: state.planner_prompt, MOST),
         (lambda: state.reflector_prompt, MOST),
     ]

@@ -13,7 +13,7 @@ from commands import follow
 from commands.command import Exit
 from commands.follow import Wanted
 from mull.agents.training import RetroformerTrainingRequest
-from mull.agents.training_result import Progress, RetroformerTrainingResult, StageStep
+from mull.agents.training_result import RetroformerTrainingResult, StageStep
 from mull.agents.training_sheet import sheet
 from tests.conftest import begin
 from tests.patience import PATIENCE
@@ -63,15 +63,15 @@ async def end(handle: Handle) -> RetroformerTrainingResult:
     return RetroformerTrainingResult.model_validate(found)
 
 
-async def progress_of(handle: Handle) -> Progress:
+async def progress_of(handle: Handle) -> RetroformerTrainingResult:
     """Ask where a training stands."""
-    return Progress.model_validate(await handle.query("progress"))
+    return RetroformerTrainingResult.model_validate(await handle.query("progress"))
 
 
-async def until_phase(handle: Handle, phase: str) -> Progress:
+async def until_phase(handle: Handle, phase: str) -> RetroformerTrainingResult:
     """Wait until a training is in a phase."""
     async with asyncio.timeout(PATIENCE):
-        while (seen := await progress_of(handle)).phase != phase:
+        while (seen := await progress_of(handle)).step != phase:
             await asyncio.sleep(0.05)
     return seen
 
@@ -356,7 +356,7 @@ async def test_a_stage_tells_how_far_it_came(client: Client) -> None:
         await handle.execute_update("finish_now")
         result = await end(handle)
 
-    assert (seen.step, seen.of) == (3, 9)
+    assert (seen.done, seen.of) == (3, 9)
     assert (result.stop_reason, training.cancelled) == ("finished_by_person", 1)
     assert result.counts is not None
 

@@ -92,7 +92,7 @@ async def run(
     return result, server.requests
 
 
-def used(result: ToolTurnResult) -> tuple[str, int, int]:
+def used(result: ToolTurnResult) -> tuple[str | None, int, int]:
     """Say why it stopped, and how many steps and tool calls it used."""
     return result.stop_reason, result.budget.steps_used, result.budget.tool_calls_used
 
