@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from mull.request import Result, Review
+from mull.request import Record, Result, Review
 from mull.run import Decided, DecisionT, RunState, Spending, Usage
 from mull.text import encoded_size
 
