@@ -26,7 +26,7 @@ from mull.agents.request import (
 from mull.agents.result import ReflexionResult
 from mull.agents.sheet import sheet
 from mull.details import details
-from mull.request import MOST_MEMBERS, parse_request
+from mull.request import MOST_MEMBERS, fitted, parse_request
 from mull.text import encoded_size
 from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
@@ -166,7 +166,7 @@ def test_the_longest_run_is_shown_and_ends_in_little_time() -> None:
     assert [episode.steps for episode in state.episodes] == [MOST_STEPS] * MOST_EPISODES
     made: list[tuple[Callable[[], Any], int]] = [
         (state.result, MOST),
-        (state.record, MOST),
+        (lambda: fitted(state.record()), MOST),
         (lambda: details(sheet(state.record()), None, "w"), 20_000),
         (lambda: state.planner_prompt, MOST),
         (lambda: state.reflector_prompt, MOST),
