@@ -36,7 +36,7 @@ from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest
 from mull.batch import sheet as batch
 from mull.batch.request import PAGE_ID, BatchRequest
-from mull.batch.result import BatchProgress, BatchResult
+from mull.batch.result import BatchResult
 from mull.connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
 from mull.critique import result as critique
 from mull.critique import sheet as criticised
@@ -59,6 +59,12 @@ from mull.turn.session import SessionRequest
 
 LOOK = timedelta(seconds=10)
 ASKED = "asked"  # a memo: so a list needs no call for each run
+
+# What the pages of a batch that are under way add to what it knows itself.
+SUMMED = (
+    "done", "running", "completed", "failed", "cancelled", "not_started",
+    "tokens", "cost_usd", "known_tokens", "known_usd",
+)  # fmt: skip
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
@@ -242,7 +248,7 @@ BATCH = Loop(
     workflow="BatchWorkflow",
     doing="making runs",
     request=BatchRequest,
-    progress=BatchProgress,
+    progress=BatchResult,
     result=BatchResult,
     # A batch has no decisions, and its sheet needs no request.
     sheet=lambda seen, *_: batch.sheet(seen),
@@ -375,17 +381,16 @@ class LiveAnswer:
         return self._written.text
 
 
-async def _with_pages(handle: Handle, whole: BatchProgress, patience: timedelta) -> BatchProgress:
+async def _with_pages(handle: Handle, whole: BatchResult, patience: timedelta) -> BatchResult:
     """Add what ended and what runs of the pages under way; else a batch hears of ended pages."""
-    if not whole.pages:
+    if not whole.under_way:
         return whole
     parts, sums = [whole.model_copy(update={"running": 0})], dict[str, Any]()
     for number in whole.under_way:
         # No public attribute of a handle leads to another workflow.
         page = handle._client.get_workflow_handle(handle.id + PAGE_ID.format(number))
-        parts.append(await page.query("progress", result_type=BatchProgress, rpc_timeout=patience))
-    counts = ("done", "running", "failed", "cancelled")
-    for name in (*counts, "tokens", "cost_usd", "known_tokens", "known_usd"):
+        parts.append(await page.query("progress", result_type=BatchResult, rpc_timeout=patience))
+    for name in SUMMED:
         counted = [getattr(part, name) for part in parts]
         sums[name] = None if None in counted else sum(counted)
     return whole.model_copy(update=sums)
