@@ -13,7 +13,7 @@ from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
 from commands.options import takes_fields
-from mull.batch.request import REQUESTS, BatchRequest
+from mull.batch.request import BatchRequest
 
 HELP = {
     "batch": """
@@ -107,7 +107,7 @@ def _given(
 ) -> tuple[Given, Any]:
     """Read and check all lines of a file, and what its results are held to, or exit."""
     fields, bars = _options(what, options)
-    lines = read(file, REQUESTS[COMMANDS[what]])
+    lines = read(file, COMMANDS[what].request)
     return planned(file, what, fields, lines, bounds), bars
 
 
@@ -132,6 +132,6 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
         said = "--id, --again, --detach, --json, --out and --accept-any"
         fail(f"{said} are of the batch: give them before --.", Exit.USAGE)
     given = {name: value for name, value in fields.items() if value is not None}
-    del given[REQUESTS[COMMANDS[what]].subject_field]
+    del given[COMMANDS[what].request.subject_field]
     given.pop("stream", None)
     return to_jsonable_python(given, exclude_none=True), wanted.required

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from commands import command, plans
 from commands.command import Exit, fail, tell
 from commands.follow import Wanted
+from commands.loops import LOOPS
 from mull.batch.request import (
     LABELS,
     PAGE_BYTES,
@@ -23,18 +24,12 @@ from mull.batch.request import (
     SHARED_BYTES,
     BatchRequest,
     Item,
-    RunType,
     Variant,
 )
 from mull.request import Framing, Request, explain, parse_request, unambiguous_json
 
-COMMANDS: dict[str, RunType] = {
-    "ask": "SelfConsistencyWorkflow",
-    "reflect": "ReflectOnResultWorkflow",
-    "agent": "MultiPathWorkflow",
-    "turn": "ToolTurnWorkflow",
-    "reflexion": "ReflexionWorkflow",
-}
+# The commands that can be run on lines.
+COMMANDS = {loop.command: loop for loop in LOOPS if loop.workflow in REQUESTS}
 SUBJECTS = ("question", "query", "prompt", "message")
 # Small pages are heard of sooner, and their results are read one after the other.
 PAGE_LINES = 100
@@ -81,9 +76,9 @@ def planned(
 ) -> Given:
     """Plan a batch of a command with these fields on these numbered lines of a file, or exit."""
     variant = command.checked(
-        Variant, {"name": what, "workflow": COMMANDS[what], "request": fields}, "after --"
+        Variant, {"name": what, "workflow": COMMANDS[what].workflow, "request": fields}, "after --"
     )
-    kind = REQUESTS[variant.workflow]
+    kind = COMMANDS[what].request
     items, calls, tokens = list[Item](), Counter[str | None](), Counter[str | None]()
     wrong = list[str]()
     for line, found in lines:

@@ -36,7 +36,7 @@ from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest
 from mull.batch import sheet as batch
 from mull.batch.request import PAGE_ID, BatchRequest
-from mull.batch.result import BatchProgress, BatchResult
+from mull.batch.result import BatchResult
 from mull.connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
 from mull.critique import result as critique
 from mull.critique import sheet as criticised
@@ -60,6 +60,12 @@ from mull.turn.session import SessionRequest
 LOOK = timedelta(seconds=10)
 ASKED = "asked"  # a memo: so a list needs no call for each run
 
+# What the pages of a batch that are under way add to what it knows itself.
+SUMMED = (
+    "done", "running", "completed", "failed", "cancelled", "not_started",
+    "tokens", "cost_usd", "known_tokens", "known_usd",
+)  # fmt: skip
+
 Handle: TypeAlias = WorkflowHandle[object, Any]
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
 # The queues that every question needs, and that code needs.
@@ -71,8 +77,8 @@ CODE = (sandbox.TASK_QUEUE,)
 class Loop:
     """A workflow type: the types of its messages, its sheet, and what a user can do with its runs.
 
-    - `result` and `sheet` are by default those of a loop that shows drafts alone; `progress` is
-      what the query returns where that is something else.
+    - `result`, which the query `progress` returns too, and `sheet` are by default those of a loop
+      that shows drafts alone.
     - `command` is the prefix of its run ids.
     - `reply` returns the sentence printed before the details on standard output.
     - `writes`: the answer is a text that goes to standard output alone, the details to standard
@@ -92,7 +98,6 @@ class Loop:
     request: type[Request]
     command: str = ""
     result: type[Record] = PlainResult
-    progress: type[Record] | None = None
     sheet: Callable[..., Sheet] = draft_sheet
     answers: bool = True
     doing: str = "asking"
@@ -229,7 +234,6 @@ BATCH = Loop(
     workflow="BatchWorkflow",
     doing="making runs",
     request=BatchRequest,
-    progress=BatchProgress,
     result=BatchResult,
     sheet=lambda seen, *_: batch.sheet(seen),
     answers=False,
@@ -318,9 +322,8 @@ def status_words(status: WorkflowExecutionStatus | None) -> str | None:
 
 async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Any:
     """Query the record of a run, open or closed; None if no worker answers."""
-    kind = loop.progress or loop.result
     try:
-        seen = await handle.query("progress", result_type=kind, rpc_timeout=patience)
+        seen = await handle.query("progress", result_type=loop.result, rpc_timeout=patience)
         return await _with_pages(handle, seen, patience) if loop is BATCH else seen
     except (RPCError, WorkflowQueryFailedError):
         return None
@@ -352,17 +355,16 @@ class LiveAnswer:
         return self._written.text
 
 
-async def _with_pages(handle: Handle, whole: BatchProgress, patience: timedelta) -> BatchProgress:
+async def _with_pages(handle: Handle, whole: BatchResult, patience: timedelta) -> BatchResult:
     """Add what ended and what runs of the pages under way; else a batch hears of ended pages."""
-    if not whole.pages:
+    if not whole.under_way:
         return whole
     parts, sums = [whole.model_copy(update={"running": 0})], dict[str, Any]()
     for number in whole.under_way:
         # No public attribute of a handle leads to another workflow.
         page = handle._client.get_workflow_handle(handle.id + PAGE_ID.format(number))
-        parts.append(await page.query("progress", result_type=BatchProgress, rpc_timeout=patience))
-    counts = ("done", "running", "failed", "cancelled")
-    for name in (*counts, "tokens", "cost_usd", "known_tokens", "known_usd"):
+        parts.append(await page.query("progress", result_type=BatchResult, rpc_timeout=patience))
+    for name in SUMMED:
         counted = [getattr(part, name) for part in parts]
         sums[name] = None if None in counted else sum(counted)
     return whole.model_copy(update=sums)

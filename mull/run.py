@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from math import fsum
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field
 
@@ -217,11 +218,7 @@ def room_for(
 
 
 class Counts(Record):
-    """How runs ended, and what they cost.
-
-    The tokens and US dollars are those that are known; of how many runs they are unknown, and what
-    the largest run took, stands beside them.
-    """
+    """How runs ended, with their known tokens and US dollars, and those of the largest run."""
 
     completed: int = 0
     failed: int = 0
@@ -246,17 +243,20 @@ class Counts(Record):
         """The number of runs."""
         return self.completed + self.failed + self.cancelled + self.not_started
 
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The fields of a progress or a result; what is unknown of one run is unknown of all."""
-        return {
-            "failed": self.failed,
-            "cancelled": self.cancelled,
-            "tokens": None if self.unknown_tokens else self.tokens,
-            "cost_usd": None if self.unknown_usd else self.cost_usd,
-            "known_tokens": self.tokens,
-            "known_usd": self.cost_usd,
-        }
+    @classmethod
+    def of(cls, costs: Sequence[tuple[int | None, float | None]], **ended: int) -> Self:
+        """Count what runs took, in tokens and US dollars, of which so many `ended` in each way."""
+        tokens = [known for known, _ in costs if known is not None]
+        dollars = [known for _, known in costs if known is not None]
+        return cls(
+            **ended,
+            tokens=sum(tokens),
+            cost_usd=fsum(dollars),
+            unknown_tokens=len(costs) - len(tokens),
+            unknown_usd=len(costs) - len(dollars),
+            largest_tokens=max(tokens, default=None),
+            largest_usd=max(dollars, default=None),
+        )
 
     def no_room(self, budget: Budget, in_flight: int) -> str | None:
         """Explain why one more run does not fit a budget, beside those in flight; None if it does.

@@ -15,7 +15,6 @@ from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
-    ChildWorkflowError,
     FailureError,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
@@ -33,7 +32,7 @@ with workflow.unsafe.imports_passed_through():
         BatchRequest,
         Planned,
     )
-    from mull.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
+    from mull.batch.result import Allowance, BatchResult, PageEnd, RunResult
     from mull.batch.sheet import sheet, standing
     from mull.request import BATCH_PRIORITY, TASK_TIMEOUT, Finish
     from mull.sheet import Sheet
@@ -41,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import base
     from workflows.base import Workflow, refusal
     from workflows.calls import INVALID_REQUEST
+    from workflows.children import Children, why_it_failed
 
 # A page that is not heard of for so long is told again what it may do, or is found to be gone.
 SILENCE = timedelta(minutes=10)
@@ -65,8 +65,7 @@ class BatchWorkflow(Workflow):
         self._batch = Batch(request, identity)
         self._pages = Pages(request, identity)
         self._state: Batch | Pages = self._pages if request.pages else self._batch
-        self._tasks: dict[Planned, asyncio.Task[None]] = {}
-        self._made = 0
+        self._children = Children()
         # Whether something was said to this run, and whether its pages have to be told of it.
         self._news = False
         self._untold = bool(self._pages.in_flight)
@@ -83,18 +82,17 @@ class BatchWorkflow(Workflow):
         with self._running(**{"batch.runs": request.total}) as span:
             try:
                 await self._find_attributes()
-                await self._let_pages_go()
-                await self._make_runs()
+                await self._make_all()
                 # What is said meanwhile counts too: it would be lost in a new history.
                 await self._close()
             except asyncio.CancelledError:
                 await self._close()
                 await self._cancel_pages()
-                await self._cancel_runs()
+                await self._children.cancel()
                 await self._tell_parent()
                 raise
             if self._people.finish is not None and not self._state.over:
-                self._state.finish(self._people.finish)
+                self._state.finished(self._people.finish)
             if not self._state.over:
                 # Go on in a new history, with the records of all runs so far.
                 workflow.continue_as_new(self._state.going_on())
@@ -110,7 +108,7 @@ class BatchWorkflow(Workflow):
             if not self._pages.has(page):
                 await self._hold(page)
                 self._pages.accept(page)
-                self._made += 1
+                self._children.steps += 1
                 self._news = True
         return len(self._pages.accepted)
 
@@ -163,10 +161,10 @@ class BatchWorkflow(Workflow):
     def page_ended(self, end: PageEnd) -> None:
         """Add the page's runs to the sums."""
         self._pages.ended(end)
-        self._made += 1
+        self._children.steps += 1
         self._news = True
 
-    def _progress(self) -> BatchProgress:
+    def _progress(self) -> BatchResult:
         return self._state.progress()
 
     def _sheet(self) -> Sheet:
@@ -203,22 +201,29 @@ class BatchWorkflow(Workflow):
         # How it ends is told by its signal.
         held.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    async def _let_pages_go(self) -> None:
-        """Allow pages to make runs, a few at a time, until all have ended or this history is full.
+    async def _make_all(self) -> None:
+        """Begin runs, or let pages go, until all have ended or this history is full.
 
-        Once the batch is to stop, those that were held are told so in the same order.
+        Runs in flight are waited for; pages tell the next history how they ended. Once the batch is
+        to stop, the pages that were held are told so in the same order.
         """
-        pages = self._pages
-        while not (pages.over or self._full):
-            if self._people.finish is not None and pages.finished_by is None:
-                pages.finish(self._people.finish)
+        state, pages = self._state, self._pages
+        while True:
+            if self._people.finish is not None and state.finish is None:
+                state.finished(self._people.finish)
                 self._untold = True
+                await self._children.cancel()
+            if state.over or (self._full and not self._children.in_flight):
+                return
             if self._untold:
                 self._untold = False
                 await self._tell(*pages.in_flight)
-            elif (number := pages.next()) is not None:
-                await self._tell(number)
-            else:
+            elif not self._full and (planned := state.next()) is not None:
+                if isinstance(planned, Planned):
+                    self._children.begin(planned, self._make(planned))
+                else:
+                    await self._tell(planned)
+            elif not state.over:
                 await self._until_news(SILENCE if pages.in_flight and not pages.waits else None)
 
     async def _tell(self, *numbers: int) -> None:
@@ -246,12 +251,13 @@ class BatchWorkflow(Workflow):
 
     async def _cancel_pages(self) -> None:
         """Cancel the workflows of all pages that have not ended."""
+        pages = self._pages
 
         async def cancel(number: int) -> None:
             with suppress(FailureError):
-                await workflow.get_external_workflow_handle(self._pages.id_of(number)).cancel()
+                await workflow.get_external_workflow_handle(pages.id_of(number)).cancel()
 
-        left = self._pages.open
+        left = [*pages.in_flight, *range(pages.begun, len(pages.accepted))]
         for first in range(0, len(left), CANCELLED_AT_ONCE):
             await asyncio.gather(*map(cancel, left[first : first + CANCELLED_AT_ONCE]))
 
@@ -260,26 +266,11 @@ class BatchWorkflow(Workflow):
         self._closing = True
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    async def _make_runs(self) -> None:
-        """Start runs as slots become free, until none is left or this history is full."""
-        while self._people.finish is None:
-            planned = None if self._full else self._batch.next()
-            if planned is not None:
-                self._tasks[planned] = asyncio.create_task(self._make(planned))
-            elif self._tasks or not (self._batch.over or self._full):
-                await self._until_news()
-            else:
-                return
-        self._batch.finish(self._people.finish)
-        await self._cancel_runs()
-
     @property
     def _full(self) -> bool:
-        """Whether the history is long enough; it goes on in a new one once no run is in flight."""
-        started = self._made + len(self._tasks)
-        suggested = workflow.info().is_continue_as_new_suggested()
+        """Whether the history is long enough."""
         most = min(self._request.runs_per_execution, PAGE_NEWS if self._request.pages else RUNS)
-        return started > 0 and (suggested or started >= most)
+        return self._children.steps > 0 and self._children.is_full(most)
 
     async def _until_news(self, silence: timedelta | None = None) -> None:
         """Wait until a run or a page has ended, or somebody has said something."""
@@ -294,14 +285,8 @@ class BatchWorkflow(Workflow):
             )
         except TimeoutError:
             # The pages in flight are told again what they may do, or found to be gone.
-            self._made += 1
+            self._children.steps += 1
             self._untold = True
-
-    async def _cancel_runs(self) -> None:
-        """Cancel the runs in flight, and wait until each has ended."""
-        for task in self._tasks.values():
-            task.cancel()
-        await workflow.wait_condition(lambda: not self._tasks)
 
     def _timeout_of(self, planned: Planned) -> timedelta | None:
         """Return the time-out of a run's tasks; a request that is wrong fails by itself."""
@@ -326,18 +311,17 @@ class BatchWorkflow(Workflow):
             )
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
-                self._batch.ended(planned, "cancelled")
+                run = self._batch.run(planned, "cancelled")
             else:
-                self._batch.ended(planned, "failed", error=why_it_failed(error))
+                run = self._batch.run(planned, "failed", error=why_it_failed(error))
         else:
-            self._batch.ended(planned, "completed", result.usage)
-        del self._tasks[planned]
-        self._made += 1
+            run = self._batch.run(planned, "completed", result.usage)
+        self._batch.ended(run)
         self._news = True
 
     def _conclude(self, span: Span, result: BatchResult) -> BatchResult:
         self._write(
-            telemetry.STOP_REASON.value_set(result.stop_reason),
+            telemetry.STOP_REASON.value_set(result.stop_reason or "completed"),
             base.set_or_clear(telemetry.TOKENS, result.tokens),
             base.set_or_clear(telemetry.COST_USD, result.cost_usd),
         )
@@ -348,13 +332,3 @@ class BatchWorkflow(Workflow):
         span.set_attributes({f"mull.batch.{name}": count for name, count in counts.items()})
         span.set_attribute("mull.stop_reason", result.stop_reason)
         return result
-
-
-def why_it_failed(error: BaseException) -> str:
-    """Say in one line why a child workflow has no result."""
-    if isinstance(error, WorkflowAlreadyStartedError):
-        return "a workflow with this id has already run"
-    cause = error.cause if isinstance(error, ChildWorkflowError) else error
-    if isinstance(cause, ApplicationError):
-        return f"{cause.type}: {cause.message}"
-    return f"{type(cause).__name__}: {cause}"

@@ -28,8 +28,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import base
     from workflows.base import Workflow, refusal
-    from workflows.batch import why_it_failed
     from workflows.calls import INVALID_REQUEST, SOMEBODY
+    from workflows.children import why_it_failed
 
 HISTORY_BYTES = 10_000_000
 SUMMARY_COLUMNS = 100

@@ -53,7 +53,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
-    from workflows.batch import why_it_failed
     from workflows.calls import (
         INVALID_REQUEST,
         SOMEBODY,
@@ -63,6 +62,7 @@ with workflow.unsafe.imports_passed_through():
         settle,
         work_times,
     )
+    from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
 # A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
@@ -87,7 +87,7 @@ class RetroformerTrainingWorkflow(Workflow):
         carried = dict(request.carried or TrainingSoFar())
         self._state = Training(request=request, **known, **carried)
         super().__init__(None if bound is None else bound - self._state.seconds)
-        self._made = 0
+        self._children = Children()
 
     @workflow.run
     async def run(self, request: RetroformerTrainingRequest) -> RetroformerTrainingResult:
@@ -213,31 +213,26 @@ class RetroformerTrainingWorkflow(Workflow):
 
     async def _roll_out(self) -> None:
         """Make every rollout, a bounded number at once, while the budget has room."""
-        state = self._state
-        most, made = state.request.concurrency, list[asyncio.Task[None]]()
-        in_flight = set[asyncio.Task[None]]()
+        state, children = self._state, self._children
 
         def may_go_on() -> bool:
-            flying = len(in_flight)
-            return not flying or (flying < most and state.has_room(flying))
+            flying = len(children.in_flight)
+            return not flying or (flying < state.request.concurrency and state.has_room(flying))
 
         async def make_all() -> None:
+            made = list[asyncio.Task[None]]()
             try:
                 for planned in state.planned():
                     await workflow.wait_condition(may_go_on)
                     if state.hopeless:
                         state.warn("no more rollouts were made: all so far have failed")
                         break
-                    if self._is_full() or not state.has_room(len(in_flight)):
+                    if children.is_full(ROLLOUTS) or not state.has_room(len(children.in_flight)):
                         break
-                    self._made += 1
-                    made.append(one := asyncio.create_task(self._make(planned)))
-                    in_flight.add(one)
-                    one.add_done_callback(in_flight.discard)
+                    made.append(children.begin(planned, self._make(planned)))
                 await asyncio.gather(*made)
             finally:
-                for one in made:
-                    one.cancel()
+                await children.cancel()
                 await asyncio.gather(*made, return_exceptions=True)
 
         if not await self._until([making := asyncio.create_task(make_all())]):
@@ -246,10 +241,6 @@ class RetroformerTrainingWorkflow(Workflow):
         if state.step < state.of and not state.hopeless and state.has_room(0):
             took = workflow.now() - workflow.info().start_time
             workflow.continue_as_new(state.going_on(took.total_seconds()))
-
-    def _is_full(self) -> bool:
-        """Tell whether the history is long enough: the other rollouts are made in a new one."""
-        return self._made >= ROLLOUTS or workflow.info().is_continue_as_new_suggested()
 
     async def _make(self, planned: Planned) -> None:
         """Make a rollout to its end, whatever that is."""

@@ -281,16 +281,7 @@ class Training(TrainingSoFar):
     def ended(self, planned: Planned, result: RolloutResult) -> None:
         """Count a rollout; one whose calls failed is a failed one, too."""
         self.usage = add_usage(self.usage, result.usage)
-        tokens, cost = result.usage.tokens, result.usage.cost_usd
-        self.spent += Counts(
-            completed=1,
-            tokens=tokens or 0,
-            cost_usd=cost or 0.0,
-            unknown_tokens=int(tokens is None),
-            unknown_usd=int(cost is None),
-            largest_tokens=tokens,
-            largest_usd=cost,
-        )
+        self.spent += Counts.of([(result.usage.tokens, result.usage.cost_usd)], completed=1)
         for warning in result.warnings[:SHOWN_ERRORS]:
             if len(self.warnings) < SHOWN_WARNINGS:
                 self.warn(warning)

@@ -1,11 +1,11 @@
 """The state of a batch: which run or page begins next, what has ended, and the result."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from mull.batch.request import ERROR_BYTES, PAGE_ID, BatchPage, BatchRequest, Planned
 from mull.batch.result import (
     Allowance,
-    BatchProgress,
     BatchResult,
     BatchRun,
     BatchStopReason,
@@ -24,7 +24,7 @@ SIDE_BY_SIDE = 2
 WARNINGS = 100
 
 
-class BatchState:
+class BatchState(ABC):
     """What is known of a batch, whether it makes runs or has pages that do.
 
     `identity` is the id of its workflow, and `counts` are of the runs that have ended.
@@ -33,18 +33,18 @@ class BatchState:
     def __init__(self, request: BatchRequest, identity: str) -> None:
         self.request = request
         self.identity = identity
-        self.counts = Counts()
-        self.warnings: tuple[str, ...] = ()
-        self.stop_reason: BatchStopReason | None = None
-        self.stop_explanation = ""
+        stood = request.standing or PagesStanding()
+        self.counts, self.warnings, self.finish = stood.counts, stood.warnings, stood.finish
+        self.stop_reason, self.stop_explanation = stood.stop_reason, stood.stop_explanation
 
     def stop(self, reason: BatchStopReason, explanation: str) -> None:
         """Begin nothing more. The first reason counts."""
         if self.stop_reason is None:
             self.stop_reason, self.stop_explanation = reason, explanation
 
-    def finish(self, by: Finish) -> None:
+    def finished(self, by: Finish) -> None:
         """Begin nothing more, because a person said so."""
+        self.finish = by
         self.stop("finished_by_person", f"finished by {by.author or 'a person'}")
 
     def warn(self, warning: str) -> None:
@@ -52,27 +52,36 @@ class BatchState:
         if warning not in self.warnings:
             self.warnings = (*self.warnings, warning)[-WARNINGS:]
 
-    def _progress(self, **known: Any) -> BatchProgress:
-        return BatchProgress(
-            done=self.counts.total - self.counts.not_started,
+    @abstractmethod
+    def progress(self) -> BatchResult:
+        """Say where the batch stands."""
+
+    def result(self) -> BatchResult:
+        """Build the result once everything has ended that will ever begin."""
+        self.stop("completed", f"all {self.progress().total:,} runs have ended")
+        return self.progress()
+
+    def _seen(self, total: int, running: int, **known: Any) -> BatchResult:
+        counts = self.counts
+        done = counts.total - counts.not_started
+        return BatchResult(
             stop_reason=self.stop_reason,
+            stop_explanation=self.stop_explanation,
+            total=total,
+            done=done,
+            running=running,
+            completed=counts.completed,
+            failed=counts.failed,
+            cancelled=counts.cancelled,
+            not_started=total - done - running,
+            # What is unknown of one run is unknown of all.
+            tokens=None if counts.unknown_tokens else counts.tokens,
+            cost_usd=None if counts.unknown_usd else counts.cost_usd,
+            known_tokens=counts.tokens,
+            known_usd=counts.cost_usd,
             warnings=self.warnings,
             pages=self.request.pages,
             **known,
-            **self.counts.shown,
-        )
-
-    def _result(self, counts: Counts, *runs: BatchRun) -> BatchResult:
-        self.stop("completed", f"all {counts.total:,} runs have ended")
-        return BatchResult(
-            runs=runs,
-            stop_reason=self.stop_reason or "completed",
-            stop_explanation=self.stop_explanation,
-            total=counts.total,
-            completed=counts.completed,
-            not_started=counts.not_started,
-            warnings=self.warnings,
-            **counts.shown,
         )
 
 
@@ -83,10 +92,8 @@ class Batch(BatchState):
         super().__init__(request, identity)
         self.in_flight: list[Planned] = []
         self._concurrency = request.concurrency
-        places = {variant.name: place for place, variant in enumerate(request.variants)}
-        self.ended_runs = {
-            Planned(run.item, places[run.variant], run.repeat): run for run in request.carried
-        }
+        self._places = {variant.name: place for place, variant in enumerate(request.variants)}
+        self.ended_runs = {self._planned(run): run for run in request.carried}
         self.counts = count_runs(self.ended_runs.values())
         self.waiting = [planned for planned in request.plan() if planned not in self.ended_runs]
         self.most = self._concurrency if request.allowed is None else request.allowed
@@ -97,8 +104,9 @@ class Batch(BatchState):
 
     @property
     def over(self) -> bool:
-        """True once no more runs will be started."""
-        return self.stop_reason is not None or not (self.waiting or self._held)
+        """True once every run that will ever be started has ended."""
+        begins = self.stop_reason is None and (self.waiting or self._held)
+        return not (begins or self.in_flight)
 
     def id_of(self, planned: Planned) -> str:
         """Name the workflow of a run."""
@@ -113,7 +121,7 @@ class Batch(BatchState):
 
     def next(self) -> Planned | None:
         """Take the run to start now; None if a run in flight has to end first, or none is left."""
-        if self.over or len(self.in_flight) >= self.most:
+        if self.stop_reason or not self.waiting or len(self.in_flight) >= self.most:
             return None
         held_back = (self._spent + self.counts).no_room(self._budget, len(self.in_flight))
         if held_back is None:
@@ -138,17 +146,15 @@ class Batch(BatchState):
         known = {"carried": carried, "allowed": self.most, "spent": self._spent}
         return self.request.model_copy(update=known)
 
-    def ended(
-        self,
-        planned: Planned,
-        status: RunStatus,
-        usage: Usage | None = None,
-        error: str | None = None,
-    ) -> None:
-        """Record how a run ended."""
+    def _planned(self, run: BatchRun) -> Planned:
+        return Planned(run.item, self._places[run.variant], run.repeat)
+
+    def ended(self, run: BatchRun) -> None:
+        """Record a run in flight that has ended."""
+        planned = self._planned(run)
         self.in_flight.remove(planned)
-        self.ended_runs[planned] = self.run(planned, status, usage, error)
-        self.counts += count_runs([self.ended_runs[planned]])
+        self.ended_runs[planned] = run
+        self.counts += count_runs([run])
 
     def run(
         self,
@@ -169,10 +175,9 @@ class Batch(BatchState):
             cost_usd=usage.cost_usd if usage else None,
         )
 
-    def progress(self) -> BatchProgress:
-        """Say where the batch stands."""
-        known = {"total": self.request.total, "running": len(self.in_flight)}
-        return self._progress(**known, paused=self.most == 0)
+    def progress(self) -> BatchResult:
+        """Say where the batch stands, without its runs."""
+        return self._seen(self.request.total, len(self.in_flight), paused=self.most == 0)
 
     def page_end(self) -> PageEnd:
         """Say how this page ended, with every run that did not begin."""
@@ -186,11 +191,11 @@ class Batch(BatchState):
     def result(self) -> BatchResult:
         """Build the result once nothing is in flight; runs not started are listed too."""
         missing = {planned: self.run(planned, "not_started") for planned in self.waiting}
-        runs = (
+        runs = tuple(
             run if run.workflow_id else run.model_copy(update={"workflow_id": self.id_of(planned)})
             for planned, run in sorted((self.ended_runs | missing).items())
         )
-        return self._result(self.page_end().counts, *runs)
+        return super().result().model_copy(update={"runs": runs})
 
 
 class Pages(BatchState):
@@ -202,12 +207,9 @@ class Pages(BatchState):
 
     def __init__(self, request: BatchRequest, identity: str) -> None:
         super().__init__(request, identity)
-        stands = request.standing or PagesStanding()
-        self.accepted = list(stands.accepted)
-        self.begun, self.in_flight = stands.begun, dict(stands.in_flight)
-        self.counts, self.paused, self.warnings = stands.counts, stands.paused, stands.warnings
-        self.stop_reason, self.stop_explanation = stands.stop_reason, stands.stop_explanation
-        self.finished_by = stands.finish
+        stood = request.standing or PagesStanding()
+        self.accepted, self.in_flight = list(stood.accepted), dict(stood.in_flight)
+        self.begun, self.paused = stood.begun, stood.paused
 
     @property
     def over(self) -> bool:
@@ -219,11 +221,6 @@ class Pages(BatchState):
     def waits(self) -> bool:
         """True while it is paused, and nothing is to be done."""
         return self.paused and self.stop_reason is None
-
-    @property
-    def open(self) -> list[int]:
-        """The pages that have not ended, those in flight first."""
-        return [*self.in_flight, *range(self.begun, len(self.accepted))]
 
     def id_of(self, number: int) -> str:
         """Name the workflow of a page."""
@@ -273,7 +270,7 @@ class Pages(BatchState):
     def allowance(self, number: int) -> Allowance:
         """Say what a page in flight may do now."""
         share = 0 if self.waits else self.in_flight[number]
-        return Allowance(max_concurrency=share, spent=self.counts, finish=self.finished_by)
+        return Allowance(max_concurrency=share, spent=self.counts, finish=self.finish)
 
     def ended(self, end: PageEnd) -> None:
         """Add a page's runs to the sums; that it ended is heard once."""
@@ -293,36 +290,23 @@ class Pages(BatchState):
         """Start no run until it is resumed, or go on."""
         self.paused = paused
 
-    def finish(self, by: Finish) -> None:
-        """End all pages, and cancel their runs in flight."""
-        self.finished_by = by
-        super().finish(by)
+    def finished(self, by: Finish) -> None:
+        """End all pages, and cancel their runs in flight; where all have ended it is too late."""
+        if not self.over:
+            super().finished(by)
 
-    def progress(self) -> BatchProgress:
+    def progress(self) -> BatchResult:
         """Say where the batch stands."""
-        return self._progress(
-            total=sum(runs for _, runs in self.accepted),
-            running=sum(self.accepted[number][1] for number in self.in_flight),
+        return self._seen(
+            sum(runs for _, runs in self.accepted),
+            sum(self.accepted[number][1] for number in self.in_flight),
             paused=self.paused,
             pages_accepted=len(self.accepted),
             under_way=tuple(self.in_flight),
         )
 
-    def result(self) -> BatchResult:
-        """Build the result once every page has ended."""
-        return self._result(self.counts)
-
     def going_on(self) -> BatchRequest:
         """Return the request that goes on with it in a new history."""
-        standing = PagesStanding(
-            accepted=tuple(self.accepted),
-            begun=self.begun,
-            in_flight=tuple(self.in_flight.items()),
-            counts=self.counts,
-            paused=self.paused,
-            stop_reason=self.stop_reason,
-            stop_explanation=self.stop_explanation,
-            finish=self.finished_by,
-            warnings=self.warnings,
-        )
-        return self.request.model_copy(update={"standing": standing})
+        known = {name: getattr(self, name) for name in PagesStanding.model_fields}
+        known |= {"in_flight": tuple(self.in_flight.items())}
+        return self.request.model_copy(update={"standing": PagesStanding(**known)})

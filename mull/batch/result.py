@@ -1,8 +1,7 @@
-"""The progress and the result of a batch: numbers only, never text."""
+"""The progress and the result of a batch, in one record: numbers only, never text."""
 
 from collections import Counter
 from collections.abc import Collection
-from math import fsum
 from typing import Literal
 
 from pydantic import Field
@@ -40,17 +39,8 @@ class RunResult(Record):
 
 def count_runs(runs: Collection[BatchRun]) -> Counts:
     """Count runs that have ended."""
-    tokens = [run.tokens for run in runs if run.tokens is not None]
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-    return Counts(
-        **Counter[str](run.status for run in runs),
-        tokens=sum(tokens),
-        cost_usd=fsum(costs),
-        unknown_tokens=len(runs) - len(tokens),
-        unknown_usd=len(runs) - len(costs),
-        largest_tokens=max(tokens, default=None),
-        largest_usd=max(costs, default=None),
-    )
+    costs = [(run.tokens, run.cost_usd) for run in runs]
+    return Counts.of(costs, **Counter[str](run.status for run in runs))
 
 
 class Allowance(Record):
@@ -91,44 +81,23 @@ class PagesStanding(Record):
     warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
 
 
-class BatchProgress(Record):
-    """Where a batch stands: how many of `total` runs have ended, and how.
-
-    `done` are all that ended, `failed` and `cancelled` among them. Tokens and US dollars are those
-    of all runs that ended, None where one is unknown, and beside them what is known. Where the
-    items come in `pages`, `total` is of those accepted so far, `done` of the pages that have ended,
-    and `running` of those under way, which it names: their own progress says how far they are.
-    """
-
-    total: int
-    done: int
-    running: int
-    failed: int
-    cancelled: int
-    tokens: int | None
-    cost_usd: float | None
-    known_tokens: int = 0
-    known_usd: float = 0.0
-    stop_reason: BatchStopReason | None = None
-    warnings: tuple[str, ...] = ()
-    paused: bool = False
-    pages: int = 0
-    pages_accepted: int = 0
-    under_way: tuple[int, ...] = ()
-
-
 class BatchResult(Result):
-    """Every run of a batch by item, variant and repeat, why it ended, and what it cost.
+    """Where a batch stands, and in the end its result: how its runs ended, and what they cost.
 
-    Tokens and US dollars are those of all runs that were started, None where one is unknown, and
-    beside them what is known. Where the items came in pages, the runs are in the results of these,
-    and here are their sums.
+    Of `total` runs so many are `done`, failed and cancelled ones among them, `running`, or
+    `not_started` so far. Tokens and US dollars are those of all runs that ended, None where one is
+    unknown, and beside them what is known. In the end `runs` has every run by item, variant and
+    repeat. Where the items come in `pages`, their own results have these; `total` is then of those
+    accepted so far, `done` of the pages that have ended, and `running` of those under way, which it
+    names: their own progress says how far they are.
     """
 
-    runs: tuple[BatchRun, ...]
-    stop_reason: BatchStopReason
-    stop_explanation: str
+    runs: tuple[BatchRun, ...] = ()
+    stop_reason: BatchStopReason | None = None
+    stop_explanation: str = ""
     total: int
+    done: int = 0
+    running: int = 0
     completed: int
     failed: int
     cancelled: int
@@ -138,3 +107,12 @@ class BatchResult(Result):
     known_tokens: int = 0
     known_usd: float = 0.0
     warnings: tuple[str, ...] = ()
+    paused: bool = False
+    pages: int = 0
+    pages_accepted: int = 0
+    under_way: tuple[int, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """True once no run goes on, and no more will be started."""
+        return self.stop_reason is not None and not self.running

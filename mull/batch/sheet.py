@@ -3,41 +3,39 @@
 from collections import Counter
 
 from mull.batch.loop import Batch
-from mull.batch.result import BatchProgress, BatchResult
-from mull.sheet import Fact, Sheet, Step, Table, Tone, Verdict, ended_words, table
+from mull.batch.result import BatchResult
+from mull.sheet import Fact, Sheet, Step, Table, Verdict, ended_words, table
 from mull.text import tally_words, usd
 
 # The most common reasons are enough: many runs seldom fail for more.
 ERRORS = 3
 
 
-def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
+def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
-    runs = tally_words(seen.total, "run")
-    spent = Fact("spent", cost_words(seen))
+    runs, spent = tally_words(seen.total, "run"), Fact("spent", cost_words(seen))
+    tables = (variants,) if variants else ()
     others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
-    if isinstance(seen, BatchResult):
+    left = f"{others}, {seen.not_started:,} not started"
+    if seen.ended:
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
-        became = f"{seen.completed:,} completed, {others}, {seen.not_started:,} not started"
-        tone: Tone = "good" if seen.completed == seen.total else "warning"
         return Sheet(
             subject=runs,
             verdict=Verdict(
                 words=ended_words(seen.stop_explanation),
-                tone=tone,
+                tone="good" if seen.completed == seen.total else "warning",
                 stop_reason=seen.stop_reason,
             ),
             facts=(
                 Fact("batch", f"{seen.total - seen.not_started:,} of {runs}"),
-                Fact("runs", became),
+                Fact("runs", f"{seen.completed:,} completed, {left}"),
                 *(Fact("failures", error, f"{n:,}") for error, n in errors),
                 spent,
             ),
             warnings=seen.warnings,
+            tables=tables,
         )
-    waiting = seen.total - seen.done - seen.running
     running = f"{seen.running:,} {'under way' if seen.pages else 'running'}"
-    stands = f"{running}, {others}, {waiting:,} not started"
     came = f"{seen.pages_accepted:,} of {seen.pages:,} accepted"
     pages = [Fact("pages", came)] if seen.pages else []
     paused = [Fact("paused", "no run is started until it is resumed")] if seen.paused else []
@@ -50,14 +48,10 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
     shares = (100 * ended // seen.total for ended in sorted(tenths) if 0 < ended <= seen.done)
     return Sheet(
         subject=runs,
-        verdict=Verdict(
-            words=f"{seen.done:,} of {runs} ended",
-            tone="running" if seen.running or not seen.stop_reason else "plain",
-            stop_reason=None if seen.running else seen.stop_reason,
-        ),
-        facts=(Fact("runs", stands), *pages, *paused, *ending, spent),
+        verdict=Verdict(words=f"{seen.done:,} of {runs} ended", tone="running"),
+        facts=(Fact("runs", f"{running}, {left}"), *pages, *paused, *ending, spent),
         warnings=seen.warnings,
-        tables=(variants,) if variants else (),
+        tables=tables,
         steps=tuple(Step(words=f"{share} % of {runs} have ended") for share in shares),
         busy=f"{under_way}, {cost_words(seen)}",
     )
@@ -77,7 +71,7 @@ def standing(batch: Batch) -> Sheet:
     return sheet(batch.progress(), table("Variants", named, rows))
 
 
-def cost_words(seen: BatchProgress | BatchResult) -> str:
+def cost_words(seen: BatchResult) -> str:
     """Describe what a batch has spent: at least what is known, where it is unknown of a run."""
     tokens, cost = tally_words(seen.tokens or seen.known_tokens, "token"), usd(seen.cost_usd)
     if seen.tokens is None:

@@ -93,10 +93,10 @@ def test_runs_in_flight_count_as_the_largest_so_far() -> None:
     batch = Batch(request_of(3, budget_tokens=100), "b")
     first = batch.next()
     assert first is not None
-    batch.ended(first, "completed", spent(40))
+    batch.ended(batch.run(first, "completed", spent(40)))
     second, held_back = batch.next(), batch.next()
     assert second is not None
-    batch.ended(second, "completed", spent(40))
+    batch.ended(batch.run(second, "completed", spent(40)))
 
     assert held_back is None
     assert batch.next() is None
@@ -121,10 +121,10 @@ def test_what_ran_without_a_size_counts_as_the_largest() -> None:
     for usage in (spent(30), None):
         planned = batch.next()
         assert planned
-        batch.ended(planned, "completed" if usage else "failed", usage)
+        batch.ended(batch.run(planned, "completed" if usage else "failed", usage))
     third = batch.next()
     assert third
-    batch.ended(third, "completed", spent(30))
+    batch.ended(batch.run(third, "completed", spent(30)))
     after = Batch(request_of(2, budget_tokens=100), "b")
     larger = Batch(request_of(4, budget_tokens=150), "b")
     for page in (after, larger):
@@ -132,7 +132,7 @@ def test_what_ran_without_a_size_counts_as_the_largest() -> None:
     unsized = Batch(request_of(2, budget_usd=1.0), "b")
     first = unsized.next()
     assert first
-    unsized.ended(first, "completed", spent(30))
+    unsized.ended(unsized.run(first, "completed", spent(30)))
 
     assert (batch.next(), after.next(), unsized.next()) == (None, None, None)
     assert "90 of 100 tokens are spent, and a run took up to 30" in batch.stop_explanation
@@ -149,7 +149,7 @@ def test_the_largest_batch_fits_an_event() -> None:
     request = BatchRequest.model_validate(request.model_dump() | {"items": items})
     batch = Batch(request, "i" * (ID_BYTES + len("/page-5000")))
     while (planned := batch.next()) is not None:
-        batch.ended(planned, "failed", error='"' * 5_000)
+        batch.ended(batch.run(planned, "failed", error='"' * 5_000))
 
     carrying = batch.going_on()
     again = Batch(BatchRequest.model_validate_json(carrying.model_dump_json()), batch.identity)
@@ -198,9 +198,9 @@ def ended(batch: Batch, *errors: str | None) -> Batch:
         planned = batch.next()
         assert planned
         if error is None:
-            batch.ended(planned, "completed", spent(1_000, 0.02))
+            batch.ended(batch.run(planned, "completed", spent(1_000, 0.02)))
         else:
-            batch.ended(planned, "failed", error=error)
+            batch.ended(batch.run(planned, "failed", error=error))
     return batch
 
 
@@ -268,17 +268,31 @@ def test_a_batch_whose_pages_have_not_come_yet() -> None:
 
 
 def test_what_was_not_started_has_not_ended() -> None:
-    """A page that ends for want of budget is no progress, and who follows hears of a pause."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    """A page that was cancelled early is no progress, and who follows hears of a pause."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=2), "b")
     pages.accepted, pages.in_flight = [("digest", 5)], {0: 4}
     counts = Counts(completed=2, not_started=3)
-    pages.ended(PageEnd(page=0, counts=counts, stop_reason="budget", stop_explanation="spent"))
+    pages.ended(PageEnd(page=0, counts=counts, stop_reason="completed", stop_explanation=""))
     pages.pause(paused=True)
 
     progress = pages.progress()
 
-    assert (progress.done, progress.total) == (2, 5)
+    assert (progress.done, progress.not_started, progress.total) == (2, 3, 5)
     assert (sheet(progress).busy or "").startswith("paused: 2 of 5 runs")
+
+
+def test_a_batch_that_will_start_nothing_more_shows_why() -> None:
+    """Once its budget is spent and nothing is in flight, its progress reads as its result does."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    pages.accepted, pages.in_flight = [("digest", 5)], {0: 4}
+    counts = Counts(completed=2, not_started=3)
+    pages.ended(PageEnd(page=0, counts=counts, stop_reason="budget", stop_explanation="spent"))
+
+    assert pages.progress() == pages.result()
+    assert sheet(pages.progress()).verdict.words == "spent"
+    assert facts(sheet(pages.result()))[1] == (
+        "runs", "2 completed, 0 failed, 0 cancelled, 3 not started",
+    )  # fmt: skip
 
 
 def test_a_standing_batch_counts_by_variant_without_a_text() -> None:

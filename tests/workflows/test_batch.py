@@ -13,7 +13,7 @@ from temporalio.client import (
 )
 from temporalio.exceptions import CancelledError
 
-from mull.batch.result import BatchProgress, BatchResult
+from mull.batch.result import BatchResult
 from mull.critique.result import ReflectOnResultResult
 from tests.patience import PATIENCE
 from tests.workflows.batches import (
@@ -158,13 +158,13 @@ async def test_a_run_s_own_result_is_read_by_its_id(client: Client) -> None:
     assert found["MullCostUsd"] == pytest.approx(0.02)
 
 
-async def until(handle: WorkflowHandle[Any, Any], **counts: int) -> BatchProgress:
+async def until(handle: WorkflowHandle[Any, Any], **counts: int) -> BatchResult:
     """Wait until this many runs have ended, run or failed, and return where the batch stands."""
     async with asyncio.timeout(PATIENCE):
         while True:
             seen: dict[str, Any] = await handle.query("progress")
             if counts.items() <= seen.items():
-                return BatchProgress.model_validate(seen)
+                return BatchResult.model_validate(seen)
             await asyncio.sleep(0.1)
 
 

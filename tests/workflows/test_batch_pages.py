@@ -28,7 +28,7 @@ from commands.lines import Chosen, Given
 from commands.measuring.findings import Order, _read
 from commands.pages import opened, send_page
 from mull.batch.request import BatchPage, Item
-from mull.batch.result import BatchProgress, BatchResult
+from mull.batch.result import BatchResult
 from mull.connection import TASK_QUEUE
 from mull.telemetry import ServerActivities
 from tests.chaos.runs import persistent
@@ -77,12 +77,12 @@ async def refused(handle: WorkflowHandle[Any, Any], page: Any) -> str:
     return str(getattr(caught.value.cause, "message", ""))
 
 
-async def until(handle: WorkflowHandle[Any, Any], **seen: Any) -> BatchProgress:
+async def until(handle: WorkflowHandle[Any, Any], **seen: Any) -> BatchResult:
     async with asyncio.timeout(PATIENCE):
         while True:
             found: dict[str, Any] = await handle.query("progress")
             if seen.items() <= found.items():
-                return BatchProgress.model_validate(found)
+                return BatchResult.model_validate(found)
             await asyncio.sleep(0.1)
 
 
@@ -185,7 +185,7 @@ async def test_what_is_measured_comes_in_pages_too(
 
     Started again nothing is made again, and where it was cancelled what has a result is kept.
     """
-    monkeypatch.setattr("commands.measuring.plans.RUNS", 2)
+    monkeypatch.setattr("commands.plans.RUNS", 2)
     items: list[Item] = [{"query": "q", "draft": f"score 0.{place}"} for place in (1, 2, 3)]
     request, pages = plans.batch_of(items, [judging()], {})
     forecast = plans.Forecast([], "")

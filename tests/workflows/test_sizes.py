@@ -309,7 +309,7 @@ async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
     for _ in range(498):
         planned = batch.next()
         assert planned is not None
-        batch.ended(planned, "failed", error=six(1_000))
+        batch.ended(batch.run(planned, "failed", error=six(1_000)))
 
     async with served(client, DraftReader()):
         handle = await client.start_workflow(
