@@ -308,7 +308,7 @@ def test_what_is_not_linear_is_found(
 NO_TEXTS = (
     "same_model grant replace score thing_words guardrail room room_for run_sheet columns table "
     "draft_table decision_table tally_words stopped details fitted approve thinking turn_id "
-    "output_limit time_out model_name"
+    "output_limit time_out model_name option"
 )
 
 
