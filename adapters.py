@@ -1,18 +1,20 @@
-"""The adapters of a worker: models, documents, tools, the sandbox, training, and the webhook."""
+"""A worker's options, and its adapters: models, documents, tools, sandbox, training, webhook."""
 
-import argparse
 import asyncio
 import contextlib
 import importlib.util
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import typer
 from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.worker import (
@@ -23,6 +25,7 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
+from activities.doctor import DEPLOYMENT
 from activities.environments.port import Environment, Named, environments_in
 from activities.language_model.layers import ObservedModel, PacedModel
 from activities.language_model.port import Abilities, LanguageModel
@@ -33,7 +36,7 @@ from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
-from commands.command import run_page
+from commands.command import Exit, fail, run_page, wrong_usage
 from mull.connection import ConfigurationError
 from mull.multipath.request import Limits
 from mull.request import explain, parse_request
@@ -44,7 +47,154 @@ CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 POST_SECONDS = 10.0
 WEBHOOK, WEBHOOK_SECRET = "MULL_WEBHOOK", "MULL_WEBHOOK_SECRET"
 
+# Where tuned reflectors are served.
+REFLECTORS = ("127.0.0.1", 8091)
+QUEUES = ("mull", "llm", "code", "tools", "train")
+HELP = """
+Serve Mull's task queues until interrupted.
+
+MULL_MODEL (any LiteLLM name) answers, with its provider's key in the environment. MULL_JUDGE_MODEL
+judges drafts; without it, MULL_MODEL does.
+
+Example:
+
+    MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm
+
+Exit codes: 0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.
+"""
+
 logger = logging.getLogger("mull.worker")
+
+
+class Address(NamedTuple):
+    """Where to listen, as a numeric address and a port."""
+
+    host: str
+    port: int
+
+
+class Queues(tuple[str, ...]):
+    """Task queues by their short names."""
+
+    __slots__ = ()
+
+
+def _queues(text: str) -> Queues:
+    names = [name.strip().removeprefix("mull-") for name in text.split(",") if name.strip()]
+    if not names or not set(names) <= set(QUEUES):
+        raise typer.BadParameter(f"expected one or more of {', '.join(QUEUES)}, comma-separated")
+    return Queues(names)
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate < float("inf"):
+        raise typer.BadParameter("expected a number above 0")
+    return rate
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise typer.BadParameter("expected HOST:PORT, such as 0.0.0.0:9464 or [::]:9464")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise typer.BadParameter(f"{host} is not known: {error.strerror}") from None
+    return Address(str(found[0][4][0]), int(port))
+
+
+_file, _module = partial(typer.Option, metavar="FILE"), partial(typer.Option, metavar="MODULE")
+_listen = partial(typer.Option, metavar="HOST:PORT", parser=_address)
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """The options of a worker; `queues` are all of them where none are chosen."""
+
+    queues: Annotated[
+        Queues | None,
+        typer.Option(
+            parser=_queues,
+            metavar="QUEUES",
+            help=f"Comma-separated: {', '.join(QUEUES)}. All by default, but train only where its"
+            " extra is installed and MULL_ARTIFACTS is set.",
+        ),
+    ] = None
+    tools: Annotated[
+        list[str] | None,
+        _module(help="A module, or a Python file, with tools for turns; can be repeated."),
+    ] = None
+    environments: Annotated[
+        list[str] | None,
+        _module(help="A module, or a Python file, with environments for agents; can be repeated."),
+    ] = None
+    mcp: Annotated[Path | None, _file(help="MCP servers, in the usual mcpServers shape.")] = None
+    approve: Annotated[Path | None, _file(help="Rules for tool calls, a JSON list.")] = None
+    reflector_address: Annotated[
+        Address | None,
+        _listen(
+            help="Serve tuned reflectors here by OpenAI's interface, to whoever can connect;"
+            f" {REFLECTORS[0]}:{REFLECTORS[1]} by default."
+        ),
+    ] = None
+    base: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="A folder, or a Hugging Face name, of a model to serve beside them; can be"
+            " repeated.",
+        ),
+    ] = None
+    traces: Annotated[Path | None, _file(help="Write spans to this file, as JSON.")] = None
+    calls_per_second: Annotated[
+        float | None,
+        typer.Option(
+            parser=_rate,
+            metavar="NUMBER",
+            help="The most model calls a second of all workers together.",
+        ),
+    ] = None
+    health: Annotated[
+        Address | None,
+        _listen(help="Answer GET /healthz (alive) and /readyz (every queue is polled) here."),
+    ] = None
+    metrics: Annotated[Address | None, _listen(help="Serve Prometheus metrics here.")] = None
+    log: Annotated[Literal["text", "json"], typer.Option(help="How the log is written.")] = "text"
+    build_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help=f'Serve as this version of the worker deployment "{DEPLOYMENT}".'
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Exit where the options do not fit together."""
+        served, of_tools = self.queues or QUEUES, (self.tools, self.environments, self.mcp)
+        if "tools" not in served and (any(of_tools) or self.approve):
+            said = "--tools, --environments, --mcp and --approve"
+            fail(f"{said} are for a worker that serves the queue tools.", Exit.USAGE)
+        if "train" not in served and (self.reflector_address or self.base):
+            said = "--reflector-address and --base"
+            fail(f"{said} are for a worker that serves the queue train.", Exit.USAGE)
+        if self.build_id == "":
+            fail("--build-id is empty.", Exit.USAGE)
+
+
+def parse(arguments: Sequence[str]) -> WorkerOptions:
+    """Read the options of a worker; help and wrong usage end the process."""
+    app = typer.Typer(
+        add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
+    )
+    names = {"help_option_names": ["-h", "--help"]}
+    app.command("mull-worker", help=HELP, context_settings=names)(WorkerOptions)
+    try:
+        options = app(args=list(arguments), prog_name="mull-worker", standalone_mode=False)
+    except typer.TyperException as error:
+        options = wrong_usage(error, typer.main.get_command(app))
+    if not isinstance(options, WorkerOptions):
+        raise SystemExit(options)
+    return options
 
 
 def supposed(_: str | None) -> Abilities:
@@ -91,7 +241,7 @@ def adapters(
         yield known
 
 
-def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivities:
+def toolbox(options: WorkerOptions, library: Library | None) -> ToolActivities:
     """Gather the tools that the options name beside the built-in ones, and the rules for calls.
 
     Raises ConfigurationError, which names the file and the field.
@@ -100,7 +250,7 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
     servers: Sequence[ToolServer] = ()
     path: Path | None = None
     try:
-        marked = [function for module in options.tools for function in tools_in(module)]
+        marked = [function for module in options.tools or () for function in tools_in(module)]
         functions = functions_of(calculate, current_time, python_tool(None), *marked)
         if path := options.approve:
             rules = parse_request(tuple[ToolRule, ...], path.read_bytes())
@@ -222,13 +372,13 @@ def servable(queues: Sequence[str], *, chosen: bool) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def trained(
-    options: argparse.Namespace, client: Client
+    queues: Sequence[str], options: WorkerOptions, client: Client
 ) -> AsyncIterator[list[Callable[..., Any]] | None]:
     """Build what trains and scores, if asked to, and serve tuned reflectors while the block runs.
 
     Raises ConfigurationError.
     """
-    if "train" not in options.queues:
+    if "train" not in queues:
         yield None
         return
     from activities.training.activity import ScoringActivities, TrainingActivities
@@ -236,15 +386,15 @@ async def trained(
     from activities.training.served import Served
 
     root = Path(os.environ[training.VARIABLE])
-    host, port = options.reflector_address
+    (host, port), bases = options.reflector_address or REFLECTORS, options.base or ()
     try:
-        for name in options.base:
+        for name in bases:
             if not Path(name).is_dir():
                 resolve(root, name)
     except (OSError, TrainingError) as error:
         raise ConfigurationError(f"--base: {str(error).removesuffix('.')}") from None
     try:
-        served = Served(root, host, port, options.base)
+        served = Served(root, host, port, bases)
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None

@@ -1,6 +1,5 @@
-"""How a worker is served: its options, log, metrics, health, and version."""
+"""How a worker is served: its log, metrics, health, and version."""
 
-import argparse
 import asyncio
 import json
 import logging
@@ -48,8 +47,6 @@ from mull import telemetry
 from mull.connection import ConfigurationError, address, pollers
 from mull.keys import UnreadableError
 
-# Where tuned reflectors are served.
-REFLECTORS = ("127.0.0.1", 8091)
 UNVERSIONED = "unversioned"
 PROBE_SECONDS = 2.0
 # An import of LiteLLM blocks the event loop for five seconds, and on a busy machine for longer.
@@ -62,114 +59,6 @@ USUAL = ("AuthenticationError", "InternalServerError", "RateLimitError", "Unreac
 WAITING = f"{telemetry.NEEDS_REVIEW.name} = true AND ExecutionStatus = 'Running'"
 
 logger = logging.getLogger("mull.worker")
-
-
-def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace:
-    """Read the options of a worker that may serve these queues; wrong usage ends the process."""
-
-    def some(text: str) -> list[str]:
-        names = [name.strip().removeprefix("mull-") for name in text.split(",") if name.strip()]
-        if not names or not set(names) <= set(queues):
-            expected = f"expected one or more of {', '.join(queues)}, comma-separated"
-            raise argparse.ArgumentTypeError(expected)
-        return names
-
-    parser = argparse.ArgumentParser(
-        prog="mull-worker",
-        description="Serve Mull's task queues until interrupted.",
-        epilog="MULL_MODEL (any LiteLLM name) answers, with its provider's key in the "
-        "environment. MULL_JUDGE_MODEL judges drafts; without it, MULL_MODEL does. "
-        "Example: MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm. Exit codes: "
-        "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
-    )
-    option = parser.add_argument
-    many: dict[str, Any] = {"action": "append", "default": []}
-    option(
-        "--queues",
-        type=some,
-        help="comma-separated: mull, llm, code, tools, train (default: all, but train only where "
-        "its extra is installed and MULL_ARTIFACTS is set)",
-    )
-    option(
-        "--tools",
-        **many,
-        metavar="MODULE",
-        help="a module, or a Python file, with tools for turns; may be repeated",
-    )
-    option(
-        "--environments",
-        **many,
-        metavar="MODULE",
-        help="a module, or a Python file, with environments for agents; may be repeated",
-    )
-    option("--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape")
-    option("--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list")
-    option(
-        "--reflector-address",
-        type=_place,
-        metavar="HOST:PORT",
-        help="serve tuned reflectors here by OpenAI's interface, to whoever can connect "
-        f"(default: {REFLECTORS[0]}:{REFLECTORS[1]})",
-    )
-    option(
-        "--base",
-        **many,
-        metavar="MODEL",
-        help="a folder, or a Hugging Face name, of a model to serve beside them; may be repeated",
-    )
-    option("--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON")
-    option(
-        "--calls-per-second",
-        type=_rate,
-        help="the most model calls a second of all workers together",
-    )
-    option(
-        "--health",
-        type=_place,
-        metavar="HOST:PORT",
-        help="answer GET /healthz (alive) and /readyz (every queue is polled) here",
-    )
-    option("--metrics", type=_place, metavar="HOST:PORT", help="serve Prometheus metrics here")
-    option("--log", choices=("text", "json"), default="text", help="how the log is written")
-    option(
-        "--build-id",
-        metavar="ID",
-        help=f'serve as this version of the worker deployment "{DEPLOYMENT}"',
-    )
-    options = parser.parse_args(arguments)
-    options.chosen = options.queues is not None
-    options.queues = options.queues or list(queues)
-    if "tools" not in options.queues and (
-        options.tools or options.mcp or options.approve or options.environments
-    ):
-        said = "--tools, --environments, --mcp and --approve"
-        parser.error(f"{said} are for a worker that serves the queue tools")
-    if "train" not in options.queues and (options.reflector_address or options.base):
-        said = "--reflector-address and --base"
-        parser.error(f"{said} are for a worker that serves the queue train")
-    options.reflector_address = options.reflector_address or REFLECTORS
-    if options.build_id == "":
-        parser.error("--build-id is empty")
-    return options
-
-
-def _rate(text: str) -> float:
-    rate = float(text)
-    if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError("expected a number above 0")
-    return rate
-
-
-def _place(text: str) -> tuple[str, int]:
-    """Read where to listen, as a numeric address and a port."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise argparse.ArgumentTypeError("expected HOST:PORT, such as 0.0.0.0:9464 or [::]:9464")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{host} is not known: {error.strerror}") from None
-    return str(found[0][4][0]), int(port)
 
 
 class JsonLines(logging.Formatter):

@@ -4,7 +4,6 @@ mull-worker                   every queue
 mull-worker --queues llm      only model calls
 """
 
-import argparse
 import asyncio
 import contextlib
 import gc
@@ -52,9 +51,12 @@ from activities.training import port as training
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
 from adapters import (
+    QUEUES,
+    WorkerOptions,
     adapters,
     confined,
     environments,
+    parse,
     servable,
     slots,
     supposed,
@@ -83,7 +85,6 @@ from service import (
     announce,
     count_reviews,
     deployment,
-    parse,
     rebuild_traces,
     say_version,
     set_up_log,
@@ -112,7 +113,6 @@ NAMES = {
     "tools": tools.TASK_QUEUE,
     "train": training.TASK_QUEUE,
 }
-QUEUES = tuple(NAMES)
 # Those that a user starts: the helpers, served beside them, have no progress and no sheet.
 WORKFLOWS = [
     SelfConsistencyWorkflow,
@@ -308,7 +308,7 @@ def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
     }
 
 
-def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
+def _watches(options: WorkerOptions, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what a worker on `mull` looks after beside its runs."""
     if options.metrics is not None:
         yield count_reviews(client)
@@ -327,9 +327,7 @@ def _default_model(queues: Sequence[str]) -> str | None:
     return default
 
 
-async def serve(
-    options: argparse.Namespace, health: Health | None, flush: Callable[[], None]
-) -> None:
+async def serve(options: WorkerOptions, health: Health | None, flush: Callable[[], None]) -> None:
     """Serve until a signal, then let calls in flight end, unless there is a second signal."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
@@ -339,35 +337,35 @@ async def serve(
         on_signals(end_at_once)
         loop.call_soon_threadsafe(stop.set)
 
-    options.queues = servable(options.queues, chosen=options.chosen)
-    webhook = webhook_of(os.environ) if "mull" in options.queues else None
+    served = servable(options.queues or QUEUES, chosen=options.queues is not None)
+    webhook = webhook_of(os.environ) if "mull" in served else None
     silence()
-    default = _default_model(options.queues)
+    default = _default_model(served)
     # What imports make stays for good: to search it for garbage would take a quarter of their time.
     gc.disable()
-    client = await connect(only_code=set(options.queues) == {"code"})
+    client = await connect(only_code=set(served) == {"code"})
     rate, version = options.calls_per_second, options.build_id
     async with contextlib.AsyncExitStack() as stack:
         watches, first = [], list[Worker]()
-        if "mull" in options.queues:
+        if "mull" in served:
             # Runs go on at once, and need what takes seconds to load only for their next call.
             first = build(client, ["mull"], build_id=version, webhook=webhook)
             start_metrics(client, first, version)
             await stack.enter_async_context(running(first))
             watches += [asyncio.create_task(each) for each in _watches(options, client)]
         # The sandbox is tested by other processes: meanwhile a thread imports what takes longest.
-        entered = adapters(options.queues, default, rate)
+        entered = adapters(served, default, rate)
         loading = asyncio.to_thread(lambda: stack.enter_context(entered))
-        runs, known = await asyncio.gather(confined(options.queues), loading)
-        queues = [name for name in options.queues if name != "code" or runs is not None]
+        runs, known = await asyncio.gather(confined(served), loading)
+        queues = [name for name in served if name != "code" or runs is not None]
         called = toolbox(options, known.retriever) if "tools" in queues else None
-        acting = environments(queues, options.environments, known.retriever, runs)
+        acting = environments(queues, options.environments or (), known.retriever, runs)
         gc.freeze()
         gc.enable()
         on_signals(stop_in_order)
         if called is not None:
             stack.push_async_callback(called.close)
-        trains = await stack.enter_async_context(trained(options, client))
+        trains = await stack.enter_async_context(trained(served, options, client))
         workers = build(
             client,
             [name for name in queues if name != "mull"],
@@ -408,7 +406,7 @@ def on_signals(action: Callable[[], object]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
-    options = parse(arguments, QUEUES)
+    options = parse(arguments)
     read_secrets()
     on_signals(end_at_once)
     set_up_log(options.log)
@@ -439,7 +437,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _failed(options: argparse.Namespace, code: int, message: str) -> int:
+def _failed(options: WorkerOptions, code: int, message: str) -> int:
     if options.log == "json":
         logger.critical(message)
     else:

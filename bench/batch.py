@@ -27,6 +27,7 @@ from temporalio.service import RPCError
 
 import service
 from activities.language_model.port import ModelCall, ModelReply
+from adapters import QUEUES
 from bench import resident_mb, server
 from commands import embedded
 from commands.lines import PAGE_LINES
@@ -37,7 +38,7 @@ from mull.batch.result import BatchResult
 from mull.connection import TASK_QUEUE
 from mull.request import PERSON_PRIORITY
 from tests.scripted import reply
-from worker import QUEUES, build, running
+from worker import build, running
 
 
 class InstantModel:

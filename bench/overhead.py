@@ -40,6 +40,7 @@ import service
 import worker
 from activities.language_model.layers import ObservedModel
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
+from adapters import QUEUES
 from bench import Quartiles, busy, parser, ratios, server
 from bench.bare import BareParent, BareSession, BareWorkflow, nothing
 from mull import telemetry
@@ -263,7 +264,7 @@ async def measure(
         bare, mull = runs_of(shape, client, plain)
         called = Noted().tools()
         workers = [
-            *worker.build(client, worker.QUEUES, model, retriever=Tides(), called=called),
+            *worker.build(client, QUEUES, model, retriever=Tides(), called=called),
             Worker(plain, task_queue="bare", workflows=BARE, workflow_runner=plainly),
             Worker(plain, task_queue="bare-calls", activities=[nothing]),
         ]

@@ -19,13 +19,14 @@ from temporalio.client import Client
 
 import adapters
 from activities.language_model.embedded import EmbeddedModel
+from adapters import QUEUES
 from bench import busy, parser, quartiles, ratios, server
 from mull import telemetry
 from mull.critique.criteria import PRESETS
 from mull.critique.evaluation import Feedback
 from mull.critique.prompts import build_judge_prompt, build_revision_prompt
 from mull.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, REFLECT, SINGLE
-from worker import QUEUES, build, running
+from worker import build, running
 
 QUERIES = [
     "Explain in two sentences how a tide table is made",

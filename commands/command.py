@@ -80,9 +80,10 @@ def wrong_usage(error: typer.TyperException, group: Any) -> int:
     if said:
         context = getattr(error, "ctx", None)
         # The parser's own errors know no command.
-        named = group.commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
+        commands = getattr(group, "commands", {})
+        named = commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
         command = context.command if context else named or group
-        path = context.command_path if context else f"mull {named.name}" if named else "mull"
+        path = context.command_path if context else f"mull {named.name}" if named else group.name
         end = "" if said.endswith("?") else "."
         wrong = getattr(error, "option_name", None)
         for one in command.params:

@@ -4,7 +4,6 @@
 one that MULL_MODEL names, or else an embedded toy.
 """
 
-import argparse
 import asyncio
 import os
 import secrets
@@ -403,7 +402,6 @@ def main() -> int:
         _on_signals(running.cancel)
         return await running
 
-    argparse.ArgumentParser("python -m commands.embedded", description=__doc__).parse_args()
     drop_empty_variables()
     try:
         with suppress(asyncio.CancelledError):

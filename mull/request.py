@@ -86,6 +86,7 @@ OUTPUT_TOKENS = 4096
 # Of a model that thinks: in recorded sets of theirs nine answers in ten take more than 1,024.
 THINKING_TOKENS = 16_384
 CALL_SECONDS, TURN_SECONDS = 120.0, 60.0
+REVIEWS = dict.fromkeys(("review_when", "review_below", "review_open"))
 
 
 def call_seconds(limit: int, usual: float = CALL_SECONDS) -> float:
@@ -106,9 +107,7 @@ class Bounded(Request):
     )
     max_attempts: int = bound_option(5, "Attempts at one call, retries included.", ge=1, le=100)
     review_timeout_seconds: Seconds | None = review_option(
-        None,
-        "Seconds to wait for a person's review; no limit by default.",
-        only_with=dict.fromkeys(("review_when", "review_below", "review_open")),
+        None, "Seconds to wait for a person's review; no limit by default.", only_with=REVIEWS
     )
 
     @property
@@ -185,6 +184,8 @@ The message:
 
 
 MESSAGES = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
+EARLIER = f"Earlier messages as JSON, the oldest first: {MESSAGES}."
+SAMPLED = "A sampling option, if the provider has it; can be repeated. One of"
 framing_option = partial(option, "What the model is asked with")
 
 
@@ -228,17 +229,10 @@ class Framing(Frozen):
         (), "A text that it is about, quoted as material; can be repeated.", "texts", max_length=50
     )
     messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = framing_option(
-        (),
-        f"Earlier messages as JSON, the oldest first: {MESSAGES}.",
-        "json",
-        expected=MESSAGES,
-        max_length=3_000,
+        (), EARLIER, "json", expected=MESSAGES, max_length=3_000
     )
     options: SamplingOptions = framing_option(
-        SamplingOptions(),
-        "A sampling option, if the provider has it; can be repeated. One of"
-        f" {', '.join(SamplingOptions.model_fields)}.",
-        "settings",
+        SamplingOptions(), f"{SAMPLED} {', '.join(SamplingOptions.model_fields)}.", "settings"
     )
 
     @property

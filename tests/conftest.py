@@ -26,6 +26,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 import worker
 from activities.language_model.port import LanguageModel
+from adapters import QUEUES
 from commands.embedded import Place, free_port, server_command
 from mull import telemetry
 from mull.connection import TASK_QUEUE, NoServerError, connect
@@ -202,7 +203,7 @@ def payloads_of(message: Any) -> Iterator[Payload]:
 async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
     """Serve every queue with this model."""
     async with AsyncExitStack() as stack:
-        for each in worker.build(client, worker.QUEUES, model, **STRICT):
+        for each in worker.build(client, QUEUES, model, **STRICT):
             await stack.enter_async_context(each)
         yield
 

@@ -15,13 +15,11 @@ from activities.doctor import DoctorRequest, DoctorResult
 from activities.language_model.litellm_model import LiteLLMModel
 from activities.language_model.port import ModelCall
 from activities.training.activity import ScoringActivities, TrainingActivities
-from adapters import servable, trained
+from adapters import QUEUES, parse, servable, trained
 from commands.embedded import Place, free_port
 from mull.connection import ConfigurationError, connect
-from service import parse
 from tests.patience import PATIENCE
 from tests.training.serving import artifacts
-from worker import QUEUES
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,10 +64,10 @@ async def test_a_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        options = parse(["--queues", "train", "--reflector-address", f"127.0.0.1:{port}"], QUEUES)
+        options = parse(["--queues", "train", "--reflector-address", f"127.0.0.1:{port}"])
 
         with pytest.raises(ConfigurationError, match=f"port {port}: Address already in use"):
-            async with trained(options, cast("Client", None)):
+            async with trained(["train"], options, cast("Client", None)):
                 pass
 
 
@@ -80,10 +78,10 @@ async def test_a_base_that_is_none(
     """A base model that is no folder and can't be a Hugging Face name is refused at the start."""
     monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    options = parse(["--queues", "train", "--base", "owner/model", "--base", name], QUEUES)
+    options = parse(["--queues", "train", "--base", "owner/model", "--base", name])
 
     with pytest.raises(ConfigurationError, match=f"^--base: {name} is neither a folder") as error:
-        async with trained(options, cast("Client", None)):
+        async with trained(["train"], options, cast("Client", None)):
             pass
 
     assert "\n" not in str(error.value)
@@ -92,9 +90,7 @@ async def test_a_base_that_is_none(
 async def test_each_activity_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a workflow may ask of the workers that train, each of them takes."""
     monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
-    options = parse(
-        ["--queues", "train", "--reflector-address", f"127.0.0.1:{free_port()}"], QUEUES
-    )
+    options = parse(["--queues", "train", "--reflector-address", f"127.0.0.1:{free_port()}"])
     asked = {
         name
         for kind in (TrainingActivities, ScoringActivities)
@@ -102,7 +98,7 @@ async def test_each_activity_is_served(tmp_path: Path, monkeypatch: pytest.Monke
         if hasattr(made, "__temporal_activity_definition")
     }
 
-    async with trained(options, cast("Client", None)) as served:
+    async with trained(["train"], options, cast("Client", None)) as served:
         assert {one.__name__ for one in served or ()} == asked
 
     assert "find_base_model" in asked

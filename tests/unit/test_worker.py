@@ -14,6 +14,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 
 import service
+from adapters import WorkerOptions, parse
 from mull.keys import UnreadableError
 from service import is_news, is_worth_reading, silence_ordinary
 
@@ -50,6 +51,33 @@ def test_what_training_needs_is_installed_for_it_alone() -> None:
     assert (found[0] & heavy, found[1] & heavy) == (set(), heavy)
     assert not [name for name in found[1] if name.startswith(("nvidia", "triton"))]
     assert "make test-train" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--queues x", "'--queues': expected one or more of mull, llm, code, tools, train, comma-"),
+        ("--metrics 9464", "'--metrics': expected HOST:PORT, such as 0.0.0.0:9464 or [::]:9464."),
+        ("--calls-per-second 0", "'--calls-per-second': expected a number above 0."),
+        ("--log xml", "'--log': 'xml' is not one of 'text', 'json'."),
+        ("--mcp", "Option '--mcp' requires an argument: --mcp FILE."),
+        ("--build-id=", "--build-id is empty."),
+        ("--queues llm --mcp x", "are for a worker that serves the queue tools."),
+        ("--queues llm --base x", "are for a worker that serves the queue train."),
+    ],
+)
+def test_wrong_options_are_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], given: str, said: str
+) -> None:
+    """Each names what was expected; a worker without options serves all queues."""
+    with pytest.raises(SystemExit) as ended:
+        parse(given.split())
+
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.count("\n")) == (2, 1)
+    assert told.startswith("Error: ")
+    assert said in told
+    assert parse([]) == WorkerOptions()
 
 
 @pytest.mark.parametrize("queue", ["mull", "code"])

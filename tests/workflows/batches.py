@@ -10,6 +10,7 @@ from temporalio.client import Client, WorkflowHandle
 
 import worker
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply, PermanentModelError
+from adapters import QUEUES
 from mull.batch.result import BatchResult
 from mull.connection import TASK_QUEUE
 from mull.run import Spending
@@ -55,7 +56,7 @@ class DraftReader:
 async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
     """Serve every queue without a workflow cache, one workflow task after the other."""
     async with AsyncExitStack() as stack:
-        for each in worker.build(client, worker.QUEUES, model, **ONE_BY_ONE):
+        for each in worker.build(client, QUEUES, model, **ONE_BY_ONE):
             await stack.enter_async_context(each)
         yield
 

@@ -22,6 +22,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError
 
 import worker
+from adapters import QUEUES
 from commands import plans
 from commands.follow import Wanted
 from commands.lines import Chosen, Given
@@ -350,7 +351,7 @@ async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
 
     monkeypatch.setattr(ServerActivities, "registered_search_attributes", stuck)
     async with AsyncExitStack() as stack:
-        for each in worker.build(client, worker.QUEUES, DraftReader()):
+        for each in worker.build(client, QUEUES, DraftReader()):
             await stack.enter_async_context(each)
         handle = await begin_pages(client, 1)
         added = sending(handle, "add_page", page_of(0, "score 0.1"))

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowFailureError
 
 import worker
 from activities.language_model.layers import PacedModel
+from adapters import QUEUES
 from bench.batch import InstantModel
 from mull.connection import TASK_QUEUE, connect
 from tests.conftest import begin
@@ -38,7 +39,7 @@ async def test_a_question_does_not_wait_behind_a_batch(
     request = {"variants": [variant], "pages": 1, "max_concurrency": 32}
     items = [{"question": f"What is half of {number}?"} for number in range(100)]
     async with AsyncExitStack() as stack:
-        for serving in worker.build(beside, worker.QUEUES, model, calls_per_second=RATE):
+        for serving in worker.build(beside, QUEUES, model, calls_per_second=RATE):
             await stack.enter_async_context(serving)
         batch = await beside.start_workflow(
             "BatchWorkflow", request, id="beside", task_queue=TASK_QUEUE

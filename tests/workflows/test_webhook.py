@@ -22,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 import worker
 from activities.language_model.port import PermanentModelError
 from activities.webhook import Notice
-from adapters import webhook_of
+from adapters import QUEUES, webhook_of
 from commands.command import run_page
 from mull.connection import TASK_QUEUE, ConfigurationError
 from tests.conftest import ONE_BY_ONE, STRICT, begin, failure
@@ -103,7 +103,7 @@ async def served(
     webhook, called = webhook_of({**os.environ, **told}), tools.tools() if tools else None
     async with AsyncExitStack() as stack:
         for each in worker.build(
-            client, worker.QUEUES, model, called=called, webhook=webhook, **ONE_BY_ONE
+            client, QUEUES, model, called=called, webhook=webhook, **ONE_BY_ONE
         ):
             await stack.enter_async_context(each)
         yield
@@ -330,7 +330,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
 async def test_without_a_webhook_there_is_not_one_event_more(client: Client) -> None:
     """A run that waits has no child, and the answer of its first activity is the usual list."""
     async with AsyncExitStack() as stack:
-        for each in worker.build(client, worker.QUEUES, ASK.model(), **STRICT):
+        for each in worker.build(client, QUEUES, ASK.model(), **STRICT):
             await stack.enter_async_context(each)
         run = await begin(client, ASK.request)
         async with asyncio.timeout(PATIENCE):

@@ -1,6 +1,5 @@
 """A worker gathers the tools of its options, and serves them on a queue of their own."""
 
-import argparse
 import json
 import sys
 from functools import partial
@@ -31,8 +30,8 @@ IDLE = [
 NO_TOOL = "no tool here has the name, or the arguments, of"
 
 
-def options(**given: Any) -> argparse.Namespace:
-    return argparse.Namespace(**{"tools": [], "mcp": None, "approve": None, **given})
+def options(**given: Any) -> adapters.WorkerOptions:
+    return adapters.WorkerOptions(**given)
 
 
 def written(path: Path, content: object) -> Path:

@@ -18,6 +18,7 @@ from activities.environments.port import (
 )
 from activities.language_model.port import ModelCall, ModelError, ModelReply
 from activities.tools.activity import ToolActivities
+from adapters import QUEUES
 from mull.agents.memory import (
     Action,
     Observation,
@@ -150,7 +151,7 @@ async def served(client: Client, model: Any, *makers: Any, **options: Any) -> As
     async with AsyncExitStack() as stack:
         for one in worker.build(
             client,
-            worker.QUEUES,
+            QUEUES,
             model,
             called=ToolActivities({}),
             environments=named,

@@ -17,6 +17,7 @@ from activities.environments.port import Named
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.tools.activity import ToolActivities
+from adapters import QUEUES
 from mull.agents.result import ReflexionResult
 from mull.multipath.request import Limits
 from tests.activities.code_tests.problems import PROBLEMS
@@ -33,7 +34,7 @@ RIGHT = f"[answer]\n```python\n{PROBLEM.solution}```"
 
 async def run(client: Client, request: dict[str, str], **served: Any) -> tuple[Any, bytes]:
     async with AsyncExitStack() as stack:
-        built = worker.build(client, worker.QUEUES, called=ToolActivities({}), **served, **STRICT)
+        built = worker.build(client, QUEUES, called=ToolActivities({}), **served, **STRICT)
         for one in built:
             await stack.enter_async_context(one)
         handle = await start(client, request)

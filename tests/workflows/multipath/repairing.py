@@ -13,6 +13,7 @@ from temporalio.client import Client
 import worker
 from activities.language_model.port import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
+from adapters import QUEUES
 from mull.multipath.result import MultiPathResult
 from mull.multipath.suite import Failure, TestFile
 from tests.activities.code_tests.problems import BREAKINGS, Problem
@@ -101,6 +102,6 @@ async def solve_all(
 
     async with AsyncExitStack() as stack:
         options = {"sandbox": sandbox, **workflow_options}
-        for each in worker.build(client, worker.QUEUES, model, **options):
+        for each in worker.build(client, QUEUES, model, **options):
             await stack.enter_async_context(each)
         return await asyncio.gather(*map(solved, problems))
