@@ -188,10 +188,10 @@ def build(
         served[queue]["interceptors"] = [callers]
     if "train" in queues and trains is not None:
         served["train"] = {"activities": [*trains, Examination(training_checks).examine]}
-    shared: dict[str, Any] = {
-        # By itself the SDK would read and hash every module.
-        **({"deployment_config": deployment(build_id)} if build_id else {"build_id": UNVERSIONED}),
-    }
+    # By itself the SDK would read and hash every module.
+    shared: dict[str, Any] = {"build_id": UNVERSIONED}
+    if build_id:
+        shared = {"deployment_config": deployment(build_id)}
     return [
         Worker(
             client,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,10 +18,9 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import to_json
 
 from mull.option import Heading, bound_option, option, review_option
-from mull.text import cut_encoded, cut_with_note, encoded_size, quoted, within
+from mull.text import cut_encoded, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 NO_ADDRESS = "an address (://) can't be part of a model's name: it is set where the worker runs"
@@ -279,12 +278,6 @@ def user_message(message: str, material: Sequence[str] = ()) -> str:
     return MATERIAL.format(material=listed, message=message) if material else message
 
 
-# The largest event is 512 KiB.
-RESULT_BYTES = 500_000
-SHORTEST_CUT = 200
-TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
-RecordT = TypeVar("RecordT", bound=Record)
-
 MOST_ERRORS = 20
 ERRORS_BYTES = 3_500
 NAME_CHARACTERS = 80
@@ -412,42 +405,3 @@ class Finish(Request):
     """A person's request to end a run with what there is."""
 
     author: str | None = Field(None, min_length=1, max_length=200)
-
-
-def fitted(result: RecordT) -> RecordT:
-    """Cut the longest texts of a result, but for its answer, to fit an event.
-
-    Where that is not enough, early decisions, calls and responses are left out. `warnings` says so.
-    """
-    data: dict[str, Any] = result.model_dump(mode="json")
-    whole = getattr(result, "answer_field", "")
-    kept, said, most = data.get(whole), data["warnings"], 64_000
-    while (over := len(to_json(data)) - RESULT_BYTES) > 0 and most > SHORTEST_CUT:
-        sizes = [encoded_size(text) for text in _texts({**data, whole: None})]
-        most = most * 3 // 4
-        # To cut and to measure a thousand answers at every step would hold a worker up.
-        while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
-            most = most * 3 // 4
-        data = {**shortened(data, most), whole: kept}
-        data["warnings"] = [*said, TOO_LARGE.format(most=most)]
-    for name, count in (("decisions", 100), ("calls", 200), ("responses", 500)):
-        if len(to_json(data)) > RESULT_BYTES and name in data:
-            data[name] = data[name][-count:]
-    return result if most == 64_000 else type(result).model_validate(data)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
-
-
-def shortened(value: Any, most: int) -> Any:
-    """Cut every text in a value to so many bytes."""
-    if isinstance(value, dict):
-        return {name: shortened(inner, most) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [shortened(inner, most) for inner in value]
-    return cut_with_note(value, most) if isinstance(value, str) else value

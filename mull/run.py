@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field
 
-from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review, fitted
-from mull.text import encoded_size
+from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
+from mull.text import encoded_size, fitted
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 

@@ -8,12 +8,20 @@ them as data, or between marks that stand in none of them.
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import floor, log10
-from typing import Any
+from typing import Any, TypeVar
 from unicodedata import category, decomposition, east_asian_width, name, normalize
 
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+# The largest event is 512 KiB.
+RESULT_BYTES = 500_000
+SHORTEST_CUT = 200
+TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
+ModelT = TypeVar("ModelT", bound=BaseModel)
 CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -300,3 +308,42 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def fitted(result: ModelT) -> ModelT:
+    """Cut the longest texts of a result, but for its answer, to fit an event.
+
+    Where that is not enough, early decisions, calls and responses are left out. `warnings` says so.
+    """
+    data: dict[str, Any] = result.model_dump(mode="json")
+    whole = getattr(result, "answer_field", "")
+    kept, said, most = data.get(whole), data["warnings"], 64_000
+    while (over := len(to_json(data)) - RESULT_BYTES) > 0 and most > SHORTEST_CUT:
+        sizes = [encoded_size(text) for text in _texts({**data, whole: None})]
+        most = most * 3 // 4
+        # To cut and to measure a thousand answers at every step would hold a worker up.
+        while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
+            most = most * 3 // 4
+        data = {**shortened(data, most), whole: kept}
+        data["warnings"] = [*said, TOO_LARGE.format(most=most)]
+    for list_name, count in (("decisions", 100), ("calls", 200), ("responses", 500)):
+        if len(to_json(data)) > RESULT_BYTES and list_name in data:
+            data[list_name] = data[list_name][-count:]
+    return result if most == 64_000 else type(result).model_validate(data)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def shortened(value: Any, most: int) -> Any:
+    """Cut every text in a value to so many bytes."""
+    if isinstance(value, dict):
+        return {name: shortened(inner, most) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shortened(inner, most) for inner in value]
+    return cut_with_note(value, most) if isinstance(value, str) else value

@@ -1,10 +1,8 @@
 """What every workflow does, whatever it runs: people, deadline, budget, spans, details, attributes.
 
-A workflow is a subclass with a state, a `run` that is its loop, and a few hooks. Handlers and their
-validators stand here alone, with concrete types, and call the hooks: the SDK drops the validator of
-an update that a subclass decorates again. `@workflow.init` and `@workflow.run` stand in each
-subclass. No constructor starts anything: it sets what a handler may read. To add a workflow, follow
-docs/a-new-workflow.md.
+A workflow is a subclass with a state, a `run` that is its loop, and a few hooks: follow
+docs/a-new-workflow.md. Handlers and validators stand here alone and call the hooks, since the SDK
+drops the validator of an update that a subclass decorates again. No constructor starts anything.
 """
 
 import asyncio
@@ -37,10 +35,11 @@ with workflow.unsafe.imports_passed_through():
     from mull.connection import STREAM_POLL
     from mull.details import details
     from mull.drafts import DraftState
-    from mull.request import Finish, Record, Request, Review, fitted
+    from mull.request import Finish, Record, Request, Review
     from mull.run import Part, RunState, Usage
     from mull.sampling.probability import CalibrationMap, Setup
     from mull.sheet import Sheet, draft_sheet
+    from mull.text import fitted
     from workflows import notices
     from workflows.calls import SOMEBODY, Calls, People, require, run_locally
 

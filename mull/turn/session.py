@@ -26,11 +26,10 @@ from mull.request import (
     Request,
     Seconds,
     explain,
-    shortened,
     user_message,
 )
 from mull.run import Usage, add_usage
-from mull.text import cut_with_note, encoded_size, tally_words
+from mull.text import cut_with_note, encoded_size, shortened, tally_words
 from mull.turn.request import SUMMARY_BYTES, ToolTurnRequest, TurnOptions
 from mull.turn.result import StopReason, ToolTurnResult
 from mull.turn.tools import cut_middle

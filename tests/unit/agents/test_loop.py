@@ -16,9 +16,8 @@ from mull.agents.memory import Observation, Reflection
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import VerifiedBy
 from mull.agents.sheet import sheet
-from mull.request import RESULT_BYTES, fitted
 from mull.request import told as told_of
-from mull.text import encoded_size
+from mull.text import RESULT_BYTES, encoded_size, fitted
 from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
 
 AGAIN = ["reflect", "episode"]

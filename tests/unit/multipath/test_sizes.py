@@ -11,8 +11,7 @@ from mull.multipath.result import Draft, Routing
 from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from mull.multipath.verdict import bounded, brief
-from mull.request import fitted
-from mull.text import CUT_NOTE, cut_encoded
+from mull.text import CUT_NOTE, cut_encoded, fitted
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000

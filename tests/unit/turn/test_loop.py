@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from mull.request import RESULT_BYTES, fitted
 from mull.run import Spending
+from mull.text import RESULT_BYTES, fitted
 from mull.turn.approval import Permission, Question, ToolRule
 from mull.turn.conversation import MUST_ANSWER, StepReply, chat
 from mull.turn.loop import Turn

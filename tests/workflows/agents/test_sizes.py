@@ -26,8 +26,8 @@ from mull.agents.request import (
 from mull.agents.result import ReflexionResult
 from mull.agents.sheet import sheet
 from mull.details import details
-from mull.request import MOST_MEMBERS, fitted, parse_request
-from mull.text import encoded_size
+from mull.request import MOST_MEMBERS, parse_request
+from mull.text import encoded_size, fitted
 from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
 
