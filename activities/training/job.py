@@ -34,8 +34,8 @@ class Recipe(NamedTuple):
 
 
 # By the most parameters of a model. Up to ten million: `bench.training`, on a Llama of 127,000. Up
-# to a billion: `bench.training --real`, on one of 135 million, but for PPO, whose settings there
-# are a first guess. Nothing above was measured here: PPO's and RLOO's are those of Retroformer
+# to a billion: `bench.training --real`, on one of 135 million, PPO and RLOO with one seed.
+# Nothing above was measured here: PPO's and RLOO's are those of Retroformer
 # (https://arxiv.org/abs/2308.02151), DPO's that of TRL's trl/scripts/dpo.py for LoRA, KTO's the
 # same, as kto.py advises, and the reward model's that of examples/scripts/reward_modeling.py.
 RECIPES: dict[float, dict[str, Recipe]] = {
