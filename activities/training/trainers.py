@@ -8,13 +8,10 @@ without a difference (`preferences`); and DPO's unlearning of both texts (`_dpo`
 
 import gc
 import math
-import random
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import dropwhile
-from operator import itemgetter
 from pickle import UnpicklingError
 from typing import Any
 
@@ -53,7 +50,7 @@ from activities.training.weights import (
     score,
     token_ids,
 )
-from mull.agents.rating import Judgment, Preference, judgments, preferences
+from mull.agents.rating import Preference, judgments, preferences
 from mull.agents.training_result import StageResult
 from mull.text import tally_words
 
@@ -224,7 +221,7 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     if job.task.pairing == "ordered":
         # Pairs without a difference are refused in the same words as by the other methods.
         _preferences(job)
-    found = _apart(judgments(job.pairs, job.task.pairing), job.task.seed)
+    found = judgments(job.pairs, job.task.pairing)
     good = sum(row.correct for row in found)
     bad = len(found) - good
     if not good or not bad:
@@ -233,7 +230,9 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
             f"{len(job.pairs)} rated pairs, {good} are good."
         )
     lengths = [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]
-    # It compares reflections with those of other rows, so it needs at least two at once.
+    # TRL measures how far the reflector has moved with the row before, so it needs at least two at
+    # once. By `ordered` that is the other reflection of the pair, whose place therefore matters: in
+    # a random order a real model gained less on other tasks (bench/RESULTS.md).
     found, tokens = fitting(job, model, found, lengths, least=2)
     rows = [
         {"prompt": _unbegun(tokenizer, prompt), "completion": reflection, "label": correct}
@@ -336,20 +335,6 @@ def _preferences(job: Job) -> list[Preference]:
             f"(pairing {job.task.pairing}): collect more, or tasks on which returns differ."
         )
     return found
-
-
-def _apart(rows: list[Judgment], seed: int) -> list[Judgment]:
-    """Order reflections at random, those on the same task far from each other.
-
-    KTO takes its rows in this order, and measures how far a reflector has moved on each task with
-    the reflection of the row before, which must be on another task.
-    """
-    drawn = random.Random(seed).sample(rows, len(rows))  # noqa: S311 - not a secret
-    placed, times = list[tuple[int, Judgment]](), Counter[str]()
-    for row in drawn:
-        placed.append((times[row.prompt], row))
-        times[row.prompt] += 1
-    return [row for _, row in sorted(placed, key=itemgetter(0))]
 
 
 def _prompts(

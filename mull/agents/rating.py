@@ -117,18 +117,17 @@ def judgments(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Judgment]:
     blank one is left out: all that it would teach is to go on where a text should end.
     """
     if pairing == "ordered":
-        found = [
+        return [
             judgment
             for prompt, accepted, rejected in preferences(pairs, pairing)
             for judgment in (Judgment(prompt, accepted, True), Judgment(prompt, rejected, False))
         ]
-    else:
-        found = [
-            Judgment(item.prompt, item.reflection, correct)
-            for pair in pairs
-            for item, correct in zip(pair.tried, pair.correct, strict=True)
-        ]
-    return [judgment for judgment in found if judgment.reflection.strip()]
+    return [
+        Judgment(item.prompt, item.reflection, correct)
+        for pair in pairs
+        for item, correct in zip(pair.tried, pair.correct, strict=True)
+        if item.reflection.strip()
+    ]
 
 
 def count(buffer: Sequence[RatedPair], pairing: Pairing) -> BufferCounts:

@@ -153,4 +153,3 @@ def test_single_reflections_are_labelled_by_the_figure_or_by_order() -> None:
     assert judgments(blank, "positive") == [
         Judgment("p", "a", correct=True), Judgment("p", "b", correct=False),
     ]  # fmt: skip
-    assert judgments(blank, "ordered") == [Judgment("p", "a", correct=True)]
