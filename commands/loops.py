@@ -50,6 +50,7 @@ from mull.sampling import result as sampling
 from mull.sampling import sheet as sampled
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sheet import Sheet, Table, draft_sheet
+from mull.text import FITTED_DECISIONS
 from mull.turn import result as turned
 from mull.turn import session as conversed
 from mull.turn import sheet as turning
@@ -321,12 +322,21 @@ def status_words(status: WorkflowExecutionStatus | None) -> str | None:
 
 
 async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Any:
-    """Query the record of a run, open or closed; None if no worker answers."""
+    """Query the record of a run, open or closed; None if no worker answers.
+
+    Where it may have left out earlier decisions, they are asked for: a live view is made of them.
+    """
     try:
         seen = await handle.query("progress", result_type=loop.result, rpc_timeout=patience)
-        return await _with_pages(handle, seen, patience) if loop is BATCH else seen
+        if loop is BATCH:
+            seen = await _with_pages(handle, seen, patience)
+        elif len(seen.decisions) == FITTED_DECISIONS:
+            kind: Any = loop.result.model_fields["decisions"].annotation
+            every = await handle.query("decisions", result_type=kind, rpc_timeout=patience)
+            seen = seen.model_copy(update={"decisions": every})
     except (RPCError, WorkflowQueryFailedError):
         return None
+    return seen
 
 
 class LiveAnswer:

@@ -16,9 +16,9 @@ from mull.text import encoded_size
 class RunRecord(Result):
     """What is seen of a run: what `progress` returns while it goes on, and its result in the end.
 
-    While it goes on, it says what the result would be now, and it has no `stop_reason` yet; `step`
-    is under way, with `in_flight` calls, and `review_until` is when a wait for a person ends by
-    itself, None for never. `model` is the one that replied last, or that the request names.
+    While it goes on, it says what the result would be now, without a `stop_reason` unless it waits
+    for a review; `step` is under way, with `in_flight` calls, and `review_until` is when a wait for
+    a person ends by itself, None for never. `model` replied last, or is named by the request.
     """
 
     model: str | None = None
@@ -33,7 +33,10 @@ class RunRecord(Result):
 
 
 class Receipt(Record):
-    """The model that replied, the parameters left out of the call, its attempts and its cost."""
+    """The model that replied, the parameters left out of the call, its attempts and its cost.
+
+    `spending` is None if none of the calls brought a reply, and for what a person made.
+    """
 
     model: str | None = None
     finish_reason: str | None = None

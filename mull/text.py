@@ -20,6 +20,7 @@ from pydantic_core import to_json
 # The largest event is 512 KiB.
 RESULT_BYTES = 500_000
 SHORTEST_CUT = 200
+FITTED_DECISIONS = 100
 TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
 ModelT = TypeVar("ModelT", bound=BaseModel)
 CUT_NOTE = "\n\n[cut here: too long for a result]"
@@ -317,16 +318,16 @@ def fitted(result: ModelT) -> ModelT:
     """
     data: dict[str, Any] = result.model_dump(mode="json")
     whole = getattr(result, "answer_field", "")
-    kept, said, most = data.get(whole), data["warnings"], 64_000
+    kept, said, most = data.get(whole), data.get("warnings", []), 64_000
     while (over := len(to_json(data)) - RESULT_BYTES) > 0 and most > SHORTEST_CUT:
         sizes = [encoded_size(text) for text in _texts({**data, whole: None})]
         most = most * 3 // 4
         # To cut and to measure a thousand answers at every step would hold a worker up.
         while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
             most = most * 3 // 4
-        data = {**shortened(data, most), whole: kept}
+        data = shortened(data, most) | ({whole: kept} if whole in data else {})
         data["warnings"] = [*said, TOO_LARGE.format(most=most)]
-    for list_name, count in (("decisions", 100), ("calls", 200), ("responses", 500)):
+    for list_name, count in (("decisions", FITTED_DECISIONS), ("calls", 200), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and list_name in data:
             data[list_name] = data[list_name][-count:]
     return result if most == 64_000 else type(result).model_validate(data)

@@ -32,7 +32,7 @@ def sheet(
         doing=_words(seen.step) + (f" {seen.done:,} of {seen.of:,}" if seen.of else ""),
         answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
         facts=_facts(seen),
-        flags=parts.said(seen.stop_reason and seen.doubt),
+        flags=parts.said(seen.doubt != seen.stop_explanation and seen.stop_reason and seen.doubt),
         charts=tuple(_charts(seen)),
         tables=[_measured(seen), _stages(seen), _gains(seen)],
         decisions=parts.decision_table(

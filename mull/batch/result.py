@@ -115,4 +115,4 @@ class BatchResult(Result):
     @property
     def ended(self) -> bool:
         """True once no run goes on, and no more will be started."""
-        return self.stop_reason is not None and not self.running
+        return self.stop_reason is not None and not (self.running or self.under_way)

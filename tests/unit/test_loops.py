@@ -14,7 +14,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from commands import follow, terminal
-from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, loop_of
+from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, look, loop_of
 from commands.terminal import print_sheet
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
@@ -489,3 +489,23 @@ def test_a_lost_task_is_given_up_sooner_where_histories_stay_small(
     found = request_.task_timeout()
 
     assert (found and found.total_seconds()) == seconds
+
+
+@pytest.mark.parametrize(("kept", "shown"), [(99, 99), (100, 125)])
+async def test_a_live_view_has_decisions_that_the_record_left_out(kept: int, shown: int) -> None:
+    """A record is cut to an event; where it may have lost decisions, they are asked for."""
+    whole = finished(["129"] * 5).result()
+    one, asked = whole.decisions[0], list[str]()
+    answers = {
+        "progress": whole.model_copy(update={"decisions": (one,) * kept}),
+        "decisions": (one,) * 125,
+    }
+
+    async def query(name: str, **_: Any) -> Any:
+        asked.append(name)
+        return answers[name]
+
+    seen = await look(SimpleNamespace(query=query), SAMPLING)  # type: ignore[arg-type]
+
+    assert len(seen.decisions) == shown
+    assert asked == ["progress", "decisions"][: 1 + (kept == 100)]
