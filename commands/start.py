@@ -267,7 +267,11 @@ def unused(request: Request, given: Collection[str]) -> list[str]:
     for field, option in options_of(type(request)).items():
         others = [one for one in (option.only_with or {}).items() if hasattr(request, one[0])]
         known = [(getattr(request, other), values) for other, values in others]
-        effects = [value if values is None else value in values for value, values in known]
+        # 0 is a value, too.
+        effects = [
+            bool(value) or type(value) in {int, float} if values is None else value in values
+            for value, values in known
+        ]
         if field in given and effects and not any(effects):
             other, values = others[0]
             why = (

@@ -226,7 +226,7 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     bad = len(found) - good
     if not good or not bad:
         raise TrainingError(
-            f"KTO needs good and bad reflections: of {len(found)} with a verdict, in "
+            f"KTO needs good and bad reflections: of {len(found)} that can be labelled, in "
             f"{len(job.pairs)} rated pairs, {good} are good."
         )
     lengths = [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]

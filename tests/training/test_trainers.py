@@ -214,7 +214,7 @@ def test_kto_needs_both_labels(base: Path, tmp_path: Path) -> None:
     given = {"stage": "reflector", "method": "kto", "pairing": "positive"}
     asked = job(base, tmp_path, [with_gains(0.0, 0.0)], **given)
 
-    with pytest.raises(TrainingError, match="of 2 with a verdict, in 1 rated pairs, 0 are good"):
+    with pytest.raises(TrainingError, match="of 2 that can be labelled, in 1 rated pairs, 0 are"):
         train(asked)
 
 

@@ -197,6 +197,8 @@ def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPat
     [
         (["ask", "q", "--rule", "fixed", "--epsilon", "0.1"],
          ["--epsilon has no effect with --rule fixed"]),
+        (["ask", "q", "--rule", "predictive", "--confidence-threshold", "0.8", "--futility", "0"],
+         []),
         (["ask", "q", "--preset", "thrifty", "--confidence-threshold", "0.9"],
          ["--confidence-threshold has no effect with --rule predictive"]),
         (["ask", "q", "--rule", "beta", "--confidence-threshold", "0.9", "--futility", "0.1"], []),

@@ -325,7 +325,7 @@ def test_every_function_that_takes_text_is_timed() -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     core = project["tool"]["importlinter"]["contracts"][0]["source_modules"]
     for found in pkgutil.walk_packages(mull.__path__, "mull."):
-        if not found.name.startswith(tuple(core)):
+        if not f"{found.name}.".startswith(tuple(f"{name}." for name in core)):
             continue
         module = importlib.import_module(found.name)
         for name, member in inspect.getmembers(module, inspect.isfunction):
