@@ -27,11 +27,12 @@ CASES = {"double(1)": "2", "double(2)": "4", "double(0)": "0", "double(-3)": "-6
 
 @dataclass
 class Call:
-    """A call of a model as it came: whose it was, and when it was open."""
+    """A call of a model as it came, and when it was open; `dropped`: it gets no reply."""
 
     body: Body
     opened: float
     closed: float | None = None
+    dropped: bool = False
 
 
 class Script:
@@ -42,7 +43,7 @@ class Script:
         self._scenarios, self._seed = scenarios, seed
         self._seen = Counter[str]()
         self._last = defaultdict[str, float](float)
-        self._passed = set[str]()
+        self._passed, self._over = set[str](), set[str]()
 
     def __call__(self, request: Body) -> Scripted:
         """Take a call down, and say how it is replied to."""
@@ -68,6 +69,8 @@ class Script:
             return False
         if call.closed is None and self.is_due(scenario):
             return False
+        if call.dropped and scenario.name not in self._over:
+            return False
         call.closed = call.closed or now
         return True
 
@@ -79,8 +82,15 @@ class Script:
         return enough and quiet and scenario.name not in self._passed
 
     def go_on(self, scenario: Scenario) -> None:
-        """Note that it was done, so that replies are sent."""
+        """Note that it was done, so that replies are sent, but for calls that are cancelled now."""
+        if scenario.act and scenario.act[1][0] in ("finish", "cancel"):
+            for call in self.calls[scenario.name]:
+                call.dropped = call.closed is None
         self._passed.add(scenario.name)
+
+    def end(self, scenario: Scenario) -> None:
+        """Note that a run has ended, so that nothing of it is held back."""
+        self._over.add(scenario.name)
 
     def rests(self, scenario: Scenario, seconds: float) -> bool:
         """Tell whether no call of a run has been open for so long."""

@@ -151,6 +151,7 @@ REVIEWS = (
     ("--accept",), ("--revise", "Say which one."), ("--replace", "draft.txt"),
     ("--score", "0.9"),
 )  # fmt: skip
+AT_ONCE = {"ask": "--max-concurrency", "train": "--concurrency", "batch": "--max-concurrency"}
 # What a person does while a call is open, by loop.
 ACTS = {
     "ask": (("finish",), ("add", "7"), ("add", "8"), ("cancel",)),
@@ -186,6 +187,11 @@ class Scenario:
     act: tuple[int, tuple[str, ...]] | None = None
     reviews: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def ordered(self) -> bool:
+        """Whether its calls have an order, which those of rollouts side by side have not."""
+        return all(command[0] != "train" for command in self.commands)
+
 
 def prepare(folder: Path, runs: int) -> None:
     """Write the files that commands are given."""
@@ -215,13 +221,15 @@ def draw(loop: str, number: int, seed: int) -> Scenario:
     act = None
     if not kill and chance.random() < 0.2 and loop in ACTS:
         act = chance.randint(1, 4), chance.choice(ACTS[loop])
-    at_once = {"train": "--concurrency", "batch": "--max-concurrency"}.get(loop)
-    if at_once and not retroformer and (act or any("--budget" in word for word in options)):
-        # Which part of the run is cut short is chance where they go on side by side.
-        options += [at_once, "1"]
     disturbed = not kill and act is None and chance.random() < 0.5
     if disturbed:
         options += ["--max-attempts", "3"] if loop != "batch" else []
+    cut = act is not None and act[1][0] != "add"
+    if loop in ("train", "batch"):
+        cut |= any("--budget" in word for word in options) or (loop == "train" and disturbed)
+    if cut and loop in AT_ONCE and not retroformer:
+        # Which part of the run is cut short, or fails, is chance where they go on side by side.
+        options += [AT_ONCE[loop], "1"]
     reviews = tuple(chance.choice(REVIEWS) for _ in range(2))
     if loop == "turn":
         reviews = tuple(chance.choice((("--allow",), ("--deny",))) for _ in range(4))

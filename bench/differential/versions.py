@@ -109,8 +109,8 @@ class Version:
             async with server() as client:
                 self._environment = plain | {
                     "MULL_DOCUMENTS": str(self.folder),
-                    # Half of it would be too little where the worker has to wait for a core.
-                    "MULL_HEARTBEAT_SECONDS": "10",
+                    # Where a worker has to wait for a core, less would repeat its calls.
+                    "MULL_HEARTBEAT_SECONDS": "20",
                     "MULL_MODEL": "openai/gpt-4o-mini",
                     "MULL_TASKS": str(self.folder),
                     "NO_COLOR": "1",
@@ -143,6 +143,7 @@ class Version:
             beside.append(asyncio.create_task(self._review(scenario, found)))
         for command in scenario.commands:
             found.commands.append(await self._mull(*command))
+        self.script.end(scenario)
         for one in beside:
             one.cancel()
         for result in await asyncio.gather(*beside, return_exceptions=True):

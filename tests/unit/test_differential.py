@@ -28,6 +28,7 @@ def documents(base: Any, new: Any) -> Comparison:
         ({"answer": "7"}, {"answer": "7"}, ""),
         ({"answer": "7"}, {"answer": "8"}, 'answer: …"7"… is now …"8"…'),
         ({"decisions": [{"lead": 3}]}, {"decisions": [{"lead": 2}]}, "decisions[0].lead: …3…"),
+        ({"cost": 0.0033816000000000002}, {"cost": 0.0033815999999999994}, ""),
         ({"votes": [1, 2]}, {"votes": [1]}, "votes[1] is gone: 2"),
         ({"a": 1}, {"a": 1, "b": 2}, "b is new: 2"),
         ({"at": "noon", "seconds": 1}, {"at": "night", "seconds": 2}, ""),
@@ -74,6 +75,20 @@ def test_calls_that_were_open_together_have_no_order() -> None:
 
     assert told(together, swapped) == told(together, apart) == []
     assert told(apart, swapped) == ['calls: "y in case ask-1" now comes before "x in case ask-1"']
+
+
+def test_rollouts_side_by_side_have_no_order() -> None:
+    """Nor have the warnings of those that failed."""
+    sides = [
+        Outcome([Ended(("train",), 0, {"warnings": words})], calls)
+        for words, calls in (
+            (["a", "b"], [called("x", 0, 1), called("y", 2, 3)]),
+            (["b", "a"], [called("y", 0, 1), called("x", 2, 3)]),
+        )
+    ]
+
+    assert not compare(*sides, ordered=False).differences
+    assert len(compare(*sides).differences) == 1
 
 
 def test_samples_that_differ_by_their_seed_have_no_order() -> None:
