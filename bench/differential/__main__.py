@@ -11,9 +11,9 @@ answer, stop reason, warnings and cost.
 
 The order counts only of calls of which one was over before the other began, in both versions, and
 not between samples that differ by their seed alone, or between rollouts of a training. Of a run
-whose worker was killed, or that a person cuts short, each body counts once. Ids, times and durations are left out. A field of
-one version alone is a note where it is empty, else a difference; `comparison.MOVED` declares new
-names.
+whose worker was killed, or that a person cuts short, each body counts once. Ids, times and
+durations are left out. A field of one version alone is a note where it is empty, else a difference;
+`comparison.MOVED` declares new names.
 
 On a machine with much other work runs may differ by chance: a worker that gets no core for 20 s is
 taken for lost, and makes its calls again.
