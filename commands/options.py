@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
 
@@ -45,7 +46,13 @@ def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
         # None is an option that is not given.
         return TypeAdapter(kind).validate_python({} if value is None else value)
     except ValueError as error:
-        fail(f"{option}: {path}: {explain(error)}; expected {expected}.", Exit.USAGE)
+        cause = error.__cause__
+        at = (
+            f" (line {cause.lineno}, column {cause.colno})"
+            if isinstance(cause, JSONDecodeError)
+            else ""
+        )
+        fail(f"{option}: {path}: {explain(error)}{at}; expected {expected}.", Exit.USAGE)
 
 
 def _read_settings(option: str, settings: Sequence[str]) -> Any:

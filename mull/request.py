@@ -347,8 +347,8 @@ def unambiguous_json(data: bytes | str) -> Any:
         return json.loads(data, object_pairs_hook=_members, parse_float=_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise ValueError("not valid JSON") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError("not valid JSON") from error
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:

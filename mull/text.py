@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import floor, log10
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import category, decomposition, east_asian_width, name, normalize
 
-from pydantic import BaseModel
-from pydantic_core import to_json
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 # The largest event is 512 KiB.
 RESULT_BYTES = 500_000
 SHORTEST_CUT = 200
 FITTED_DECISIONS = 100
 TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
-ModelT = TypeVar("ModelT", bound=BaseModel)
+ModelT = TypeVar("ModelT", bound="BaseModel")
 CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -316,6 +316,9 @@ def fitted(result: ModelT) -> ModelT:
 
     Where that is not enough, early decisions, calls and responses are left out. `warnings` says so.
     """
+    # `mull --help` loads this file, and not pydantic.
+    from pydantic_core import to_json
+
     data: dict[str, Any] = result.model_dump(mode="json")
     whole = getattr(result, "answer_field", "")
     kept, said, most = data.get(whole), data.get("warnings", []), 64_000

@@ -7,14 +7,9 @@ never contain a key or the prompt.
 
 import math
 import re
-import ssl
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-
-import httpx
-from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.port import (
     ModelError,
@@ -181,28 +176,6 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-def is_unreachable(error: Exception) -> bool:
-    """Tell whether connecting failed: it was refused, or the host is unknown or unreachable."""
-    broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
-    # LiteLLM's adapter of aiohttp reports any broken connection as one that could not be made.
-    return isinstance(error, httpx.ConnectError) and not any(
-        isinstance(cause, broken)
-        or (isinstance(cause, ClientOSError) and not isinstance(cause, ClientConnectorError))
-        for cause in causes(error)
-    )
-
-
-def what_broke(error: Exception) -> str:
-    """Describe what broke: the system's errors in its own words, a parser's in ours."""
-    if isinstance(error, UnicodeError):
-        return "its headers can't be read"
-    if isinstance(error, zlib.error):
-        return "it can't be unpacked"
-    if any(isinstance(cause, OSError) for cause in causes(error)):
-        return str(error) or type(error).__name__
-    return "the reply is incomplete, or is not HTTP"
 
 
 def _answered_status(chain: list[BaseException]) -> int | None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import ssl
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from aiohttp import ClientConnectorError, ClientOSError
 
-from activities.language_model.errors import is_unreachable, what_broke
+from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
 from mull.replies import (
     MOST_REPLY_BYTES,
@@ -97,9 +99,8 @@ async def bounded(
             response = await _answer(exchange, await send(request))
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
-        said = f"{broken}: {what_broke(error)}"
-        exchange.failed = str(error) if type(error) is ValueError else said
-        exchange.unreachable = error if not exchange.status and is_unreachable(error) else None
+        exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
+        exchange.unreachable = error if not exchange.status and _is_unreachable(error) else None
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
@@ -245,6 +246,28 @@ class _Reply:
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         whole = self._whole | {"object": "chat.completion", "choices": [choice]}
         return json.dumps(whole).encode()
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Tell whether connecting failed: it was refused, or the host is unknown or unreachable."""
+    broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
+    # LiteLLM's adapter of aiohttp reports any broken connection as one that could not be made.
+    return isinstance(error, httpx.ConnectError) and not any(
+        isinstance(cause, broken)
+        or (isinstance(cause, ClientOSError) and not isinstance(cause, ClientConnectorError))
+        for cause in causes(error)
+    )
+
+
+def _why(error: Exception) -> str:
+    """Describe what broke: the system's errors in its own words, a parser's in ours."""
+    if isinstance(error, UnicodeError):
+        return "its headers can't be read"
+    if isinstance(error, zlib.error):
+        return "it can't be unpacked"
+    if any(isinstance(cause, OSError) for cause in causes(error)):
+        return str(error) or type(error).__name__
+    return "the reply is incomplete, or is not HTTP"
 
 
 def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:

@@ -119,9 +119,12 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("--accept",), "refused: a turn takes no review"),
 ]
 WRONG: list[tuple[object, str]] = [
-    ("[{", "rules.json is not valid JSON: "),
+    ("[{", "rules.json: not valid JSON (line 1, column 3); expected a list of rules."),
     ([{"tool": "calculate", "action": "perhaps"}], "0.action: should be 'allow', 'ask' or 'deny'"),
-    ({"tool": "calculate", "action": "deny"}, "--approve: should be a valid"),
+    (
+        {"tool": "calculate", "action": "deny"},
+        "rules.json: should be a valid array; expected a list",
+    ),
     ([{"tool": "calculate"}], "0.action: missing"),
 ]
 

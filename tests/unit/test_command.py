@@ -240,7 +240,7 @@ FRAMED = [
     (["q", "--system", "/nowhere"], "--system: /nowhere can't be read: "),
     (["q", "--system", os.devnull], "--system: should have at least 1 character"),
     (["q", "--context", os.devnull], "--context: should have at least 1 character"),
-    (["q", "--messages", os.devnull], "/null: not valid JSON; expected [{"),
+    (["q", "--messages", os.devnull], "/null: not valid JSON (line 1, column 1); expected [{"),
     (["q", "--messages", "examples/request.json"], "request.json: should be a valid"),
     (["q", "--set", "top_p"], "--set: expected NAME=VALUE, such as top_p=0.9"),
     (["q", "--set", "top_p=2"], "--set: top_p: should be less than"),
