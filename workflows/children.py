@@ -1,4 +1,4 @@
-"""Child workflows that a run waits for: begun in order, and a bounded number at once."""
+"""Child workflows that a run waits for: begun in order, counted, and cancelled together."""
 
 import asyncio
 from collections.abc import Coroutine, Hashable

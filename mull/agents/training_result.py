@@ -130,7 +130,8 @@ class Measured(Record):
         for place in self.by_task.keys() & more.by_task.keys():
             (good, made), (others, all_others) = self.by_task[place], more.by_task[place]
             places[place] = good + others, made + all_others
-        return Measured(**sums, by_task=places)
+        # Rollouts end in any order.
+        return Measured(**sums, by_task=dict(sorted(places.items())))
 
 
 def _error(*measured: Measured) -> float:
