@@ -136,7 +136,7 @@ def read(file: str, kind: type[Request]) -> Iterator[tuple[int, Any]]:
 
 
 def _table(file: str, text: str, kind: type[Request]) -> Iterator[tuple[int, Any]]:
-    """Yield the rows of a table, without the columns that are no field."""
+    """Yield the rows of a table, with only the columns that are fields."""
     head = text.partition("\n")[0]
     # So spreadsheets write it where a comma stands in numbers.
     mark = ";" if head.count(";") > head.count(",") else ","
@@ -153,7 +153,7 @@ def _table(file: str, text: str, kind: type[Request]) -> Iterator[tuple[int, Any
 
 
 def _unused(file: str, columns: Sequence[str], kind: type[Request]) -> list[str]:
-    """List the columns that are no field, and name them. One that may be misspelt is refused."""
+    """List and name the columns that are not fields. One that may be misspelt is refused."""
     known = {*kind.model_fields, *_subjects(kind), *LABELS}
     used = [name for name in columns if name in known]
     unused = [name for name in columns if name not in known]
