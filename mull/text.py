@@ -2,7 +2,7 @@
 
 Answers, reasons and errors come from models and people. Every place that shows them to a person
 takes them through `terminal_safe` or `neutral`; the exact text stays in the result. A prompt quotes
-them as data, or between marks that stand in none of them.
+them as data, or between marks that do not occur in any of them.
 """
 
 import itertools
@@ -283,7 +283,7 @@ def quoted(text: str) -> str:
 
 
 def mark(name: str, texts: Sequence[str]) -> str:
-    """Make a line that stands in none of the texts, in time linear in their length."""
+    """Make a line that does not occur in any of the texts, in time linear in their length."""
     taken = {
         found[1] for text in texts for found in re.finditer(rf"(?==== {name} ?(\d*) ===)", text)
     }
@@ -292,7 +292,7 @@ def mark(name: str, texts: Sequence[str]) -> str:
 
 
 def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
-    """Make a mark that stands in none of the texts, not even with letters that look alike."""
+    """Make a mark that does not occur in the texts, not even with letters that look alike."""
     return mark(name, [*texts, *(fold(text).casefold() for text in texts)])
 
 

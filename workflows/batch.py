@@ -227,7 +227,7 @@ class BatchWorkflow(Workflow):
                 await self._until_news(SILENCE if pages.in_flight and not pages.waits else None)
 
     async def _tell(self, *numbers: int) -> None:
-        """Tell pages what they may do. One that has ended without a word is lost."""
+        """Tell pages what they may do. One that ended without a report is lost."""
         for number in numbers:
             if number not in self._pages.in_flight:
                 continue

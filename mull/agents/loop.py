@@ -203,7 +203,7 @@ class Reflexion(RunState[Decision]):
         return action
 
     def executes(self) -> bool:
-        """Tell whether the newest action is executed: it is no answer, and there is room for it."""
+        """Tell whether to execute the newest action: no answer yet, and there is room for it."""
         size = sum(encoded_size(action.content) for action in self.actions)
         if self.ended is None and size > EPISODE_BYTES:
             self.ended = "too_long"

@@ -162,7 +162,7 @@ class RetroformerMemory(ShortTermMemory):
         return super().set_reward(reward).model_copy(update={"accumulated_rewards": reward})
 
     def begin_choice(self, prompt: str) -> Self:
-        """Keep the prompt of the reflections to choose from; none of them is the best yet.
+        """Keep the prompt of the reflections to choose from, before one is the best.
 
         The source never clears the best one, and might store it again.
         """

@@ -117,7 +117,7 @@ class Retroformer(Sampled):
     def choose(self, texts: Sequence[str], scores: Sequence[float | None]) -> Reflection | None:
         """Keep the best reflection: a strictly higher score replaces the best so far.
 
-        A score that is no number loses. Return it, or None if it is held or there is none.
+        A score that is not a number loses. Return it, or None if there is no new best.
         """
         highest = float("-inf")
         for text, score in zip(texts, scores, strict=True):

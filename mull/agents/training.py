@@ -41,7 +41,7 @@ SHOWN_PAIRS = 200
 MOST_SEED = 2**31
 SHOWN_ERRORS = 5
 HOPELESS = 8
-# How a rollout ends whose calls of a model or an environment failed.
+# Stop reasons of rollouts in which a call of a model or an environment failed.
 LOST = frozenset({"generation_failed", "evaluation_failed", "environment_failed"})
 # The warnings of all rollouts together could exceed the limit on a result's size.
 SHOWN_WARNINGS = 50
@@ -49,7 +49,7 @@ SHOWN_WARNINGS = 50
 MANY_TASKS, LEAST_HELD = 50, 10
 # The methods that learn from the reward model's scores.
 SCORED = frozenset({"ppo", "rloo"})
-# What each phase but the last goes on with.
+# The next phase of each phase but the last.
 NEXT: dict[Phase, Phase] = {
     "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
 }  # fmt: skip
@@ -326,7 +326,7 @@ class Training(TrainingSoFar):
 
     @property
     def collected(self) -> Measured:
-        """What came of all rollouts with the untrained reflector."""
+        """The results of all rollouts with the untrained reflector."""
         return self.before + self.others
 
     @property

@@ -74,7 +74,7 @@ class BatchState(ABC):
             failed=counts.failed,
             cancelled=counts.cancelled,
             not_started=total - done - running,
-            # What is unknown of one run is unknown of all.
+            # If the usage of one run is unknown, that of all is.
             tokens=None if counts.unknown_tokens else counts.tokens,
             cost_usd=None if counts.unknown_usd else counts.cost_usd,
             known_tokens=counts.tokens,
@@ -97,7 +97,7 @@ class Batch(BatchState):
         self.counts = count_runs(self.ended_runs.values())
         self.waiting = [planned for planned in request.plan() if planned not in self.ended_runs]
         self.most = self._concurrency if request.allowed is None else request.allowed
-        # Its batch would not count a page that ends before its turn, with nothing left to run.
+        # A page with nothing left to run waits for its turn, since its batch counts it only then.
         self._held = request.page is not None and self.most == 0
         self._spent = request.spent
         self._budget = Budget(request.budget_tokens, request.budget_usd)
@@ -258,7 +258,7 @@ class Pages(BatchState):
         """Take the page that may make runs now, or be told to end; None if there is none."""
         whole = self.request.max_concurrency
         bounded = self.request.budget_tokens is not None or self.request.budget_usd is not None
-        # What a budget leaves to a page is known once the page before it has ended.
+        # The budget left to a page is known once the page before it has ended.
         lanes = 1 if bounded else min(SIDE_BY_SIDE, self.request.pages, whole)
         if self.waits or len(self.in_flight) >= lanes or self.begun == len(self.accepted):
             return None
@@ -273,16 +273,16 @@ class Pages(BatchState):
         return Allowance(max_concurrency=share, spent=self.counts, finish=self.finish)
 
     def ended(self, end: PageEnd) -> None:
-        """Add a page's runs to the sums; that it ended is heard once."""
+        """Add a page's runs to the sums, once."""
         if self.in_flight.pop(end.page, None) is not None:
             self.counts += end.counts
             if end.stop_reason == "budget":
                 self.stop("budget", end.stop_explanation)
 
     def lost(self, number: int) -> None:
-        """Count the runs of a page whose workflow has ended without a word as failed."""
+        """Count all runs of a page as failed if its workflow ended without a report."""
         runs = self.accepted[number][1]
-        self.warn(f"the workflow {self.id_of(number)} ended without a word")
+        self.warn(f"the workflow {self.id_of(number)} ended without a report")
         del self.in_flight[number]
         self.counts += Counts(failed=runs, unknown_tokens=runs, unknown_usd=runs)
 

@@ -52,7 +52,7 @@ REQUESTS: dict[RunType, type[Request]] = {
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 Item = Annotated[dict[str, JsonValue], Field(max_length=MOST_MEMBERS)]
-# What a line is told apart and compared by; no field of a request.
+# A line is known by its id and compared with its gold; they are not fields of a request.
 LABELS = ("id", "gold")
 
 
@@ -110,7 +110,7 @@ class BatchRequest(Request):
     The items are here, for at most 500 runs, or come later in as many `pages` as it says, by the
     update `add_page`; each page is the batch of a child workflow, which has its number as `page`. A
     run whose request is wrong fails by itself. `digest` is whatever its client knows the items
-    again by. `allowed` bounds the runs at once until it is told otherwise (0: it is held), `spent`
+    again by. `allowed` bounds the runs at once until an update changes it (0: it is held), `spent`
     is what the pages before it cost, and `standing` where the pages stood in an earlier history.
 
     At most `max_concurrency` runs are in flight. Budgets limit the tokens (in and out together)

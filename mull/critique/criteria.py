@@ -91,7 +91,7 @@ MEANINGS: dict[CriteriaPreset, dict[str, str]] = {
 """`general`, `cost_sensitive`, `research` and `code` are the chapter's sets, with equal weights.
 `documentation`, `support_reply` and `competitive_analysis` answer its exercise 1."""
 
-# A wrong API reference, a false promise and a claim without evidence do more harm than the rest.
+# Wrong API references, false promises and claims without evidence do more harm than the rest.
 WEIGHT_OF_TWO: dict[CriteriaPreset, tuple[str, ...]] = {
     "documentation": ("accuracy",),
     "support_reply": ("resolution", "correctness"),

@@ -1,6 +1,6 @@
 """A draft's Markdown taken apart, and what is wrong with its form: JSON, YAML, Python or a table.
 
-Of a wrong form only the first defect is told.
+Only the first defect of a form is reported.
 """
 
 import ast

@@ -155,7 +155,7 @@ class Reflection(DraftState[Decision, Draft]):
         newest = self.drafts[-1]
         scores = [draft.score for draft in self.drafts if draft.score is not None]
         if newest.score is None:
-            why = newest.evaluation.error if newest.evaluation else "nobody judged it"
+            why = newest.evaluation.error if newest.evaluation else "it was not judged"
             return self.stop("evaluation_failed", f"the draft could not be judged: {why}", at)
         asked = self.request
         ruling = decide(scores, asked.score_threshold, self.revisions, self.allowed, asked.min_gain)

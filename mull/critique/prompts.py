@@ -66,7 +66,7 @@ def build_revision_prompt(
 
 
 def _cited(sources: Sequence[str]) -> str:
-    """List the sources as data, each between marks that occur in none of them."""
+    """List the sources as data, each between marks that do not occur in any of them."""
     if not sources:
         return ""
     line = mark("source", sources)

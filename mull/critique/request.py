@@ -177,7 +177,7 @@ class ReflectOnResultRequest(Bounded, Framing):
     def _one_threshold(cls, data: Any) -> Any:
         if isinstance(data, dict) and {"score_threshold", "confidence_threshold"} <= set(data):
             raise ValueError("give score_threshold or confidence_threshold, not both")
-        # After this validator the fields are Python's, and strictly a list is no tuple there.
+        # After this validator pydantic's strict mode takes tuples only, and JSON has lists.
         fields = data.items() if isinstance(data, dict) else ()
         return {name: tuple(x) if isinstance(x, list) else x for name, x in fields} or data
 

@@ -330,7 +330,7 @@ def _known(
     entry: str | None,
     more: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return the fields of both code prompts; the mark occurs in none of the texts."""
+    """Return the fields of both code prompts; the mark does not occur in any of the texts."""
     tests = []
     if suite is not None and suite.file is not None:
         tests = [suite.file.text[:SHOWN]]

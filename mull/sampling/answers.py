@@ -2,8 +2,8 @@ r"""How an answer is marked in a text, its canonical form, and the cluster that 
 
 An answer is marked by a line `Answer: …` or `#### …`, or by `\boxed{…}`. Two answers are the same
 vote exactly when their forms are equal. A form must never join answers that differ in meaning: in
-doubt they stay apart, or unreadable. Each search looks at a character a bounded number of times, so
-a hostile text costs no more than an honest one of its length.
+doubt they stay apart, or count as unreadable. Each search looks at a character a bounded number of
+times, so a hostile text costs no more than an honest one of its length.
 """
 
 import re
@@ -113,7 +113,7 @@ def normal_form(text: str) -> str:
     return normalize("NFKC", normalize("NFKC", apart).translate(SAME_SIGN))
 
 
-# A longer answer is no number and no choice, and a longer text is compared as it stands.
+# Longer answers are not read as numbers or choices, and longer texts are compared as they stand.
 ANSWER_CHARACTERS, TEXT_CHARACTERS = 10_000, 2_000
 
 DIGITS = 1_000
@@ -231,7 +231,7 @@ def read_number(stripped: str) -> str | None:
 
 
 def _lists(form: str) -> bool:
-    """Tell whether brackets hold digits, and a comma or semicolon that parts no thousands."""
+    """Tell whether brackets hold a list of numbers, not one number with thousands marked."""
     plain = NUMERALS.sub(lambda one: "0" if ENGLISH.fullmatch(one[0]) else one[0], form)
     return LISTED.search(REMARK.sub("", plain)) is not None
 

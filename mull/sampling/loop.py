@@ -25,7 +25,7 @@ from mull.sampling.result import (
 from mull.sampling.rules import Stopping, StoppingRule, StopReason, Waves
 from mull.text import encoded_size
 
-# Ends of runs as maps are fitted on them; a person who was waited for in vain changed nothing.
+# Maps are fitted on runs that ended so; where a review timed out, nobody changed the answer.
 MEASURED_ENDS = {"rule", "decided", "max_responses", "review_timeout"}
 UNKNOWN_FIT = "the calibration map may not fit: its log did not say {}"
 
@@ -61,7 +61,7 @@ class Sampling(RunState[Decision]):
 
     @property
     def setup(self) -> Setup:
-        """What a calibration map has to have in common with the run, as far as it is known."""
+        """The settings, known so far, that a calibration map must share with the run."""
         request = self.request
         models = {response.model for response in self.responses if response.model}
         return Setup(
@@ -73,7 +73,7 @@ class Sampling(RunState[Decision]):
         )
 
     def calibrated(self) -> tuple[float | None, Calibrated | None]:
-        """Tell how likely the answer is right by the nearest map, if any; else why not."""
+        """Return the probability by the nearest map, or None, and what is said about that map."""
         if not (self.stopped and self.maps):
             return None, None
         setup, measured = self.setup, self.tally.measurement
@@ -100,7 +100,7 @@ class Sampling(RunState[Decision]):
 
     @property
     def waits_for_review(self) -> bool:
-        """Whether a person has to review the result; never if a person ended the run."""
+        """True if a person has to review the result; never if a person ended the run."""
         if self.request.review_when is None or self.last is None or not self.stopped:
             return False
         confidence = self.tally.measurement.confidence
@@ -119,9 +119,9 @@ class Sampling(RunState[Decision]):
 
     @property
     def unanswered(self) -> str | None:
-        """Why the run failed, where the model never replied, nor a person; else None.
+        """Why the run failed, if neither the model nor a person ever replied; else None.
 
-        Refusals and filtered replies are replies.
+        Refusals and filtered replies count as replies.
         """
         if self.answered or self.last is None or self.last.stop_reason == "finished_by_person":
             return None
@@ -161,8 +161,8 @@ class Sampling(RunState[Decision]):
         """Tell whether replies that came, and are not counted yet, end a run in a hurry.
 
         `votes` are by index, None for no vote. The rule takes those before which no reply is
-        missing, since what comes first is no fair sample; `fixed` takes all, since it ends only
-        where no other can change the answer. Answers that a model has to compare come later.
+        missing, since the first replies are not a fair sample; `fixed` takes all, as it ends only
+        where no other can change the answer. It is False for answers that a model compares.
         """
         if not self.request.hurry or self.request.answers == "llm":
             return False
@@ -211,9 +211,9 @@ class Sampling(RunState[Decision]):
     def settle(
         self, reason: StopReason, explanation: str, at: datetime | None, author: str | None = None
     ) -> Decision:
-        """End the run for a reason that is no rule's: a budget, the deadline or a person.
+        """End the run by a budget, the deadline or a person, not by a rule.
 
-        What a person says of the result of a run follows the decision that ended its sampling.
+        A person's review of the result is a decision after the one that ended the sampling.
         """
         return self._record(Ruling(reason, explanation), author, at)
 

@@ -1,6 +1,6 @@
 """How likely an answer is right: a map from its votes to a probability, fitted on labelled runs.
 
-The share of votes is agreement, and no probability: models agree on wrong answers too. `replay`
+The share of votes is agreement, not a probability: models agree on wrong answers too. `replay`
 fits a map for one model, prompt, kind of answers and rule, and for no other.
 """
 
@@ -66,7 +66,7 @@ class Measured(Record):
 
 
 class Provenance(Record):
-    """What answered, and how it was asked; None where nobody says."""
+    """The model and the prompt of a run; None where unknown."""
 
     model: str | None = None
     temperature: float | None = None
@@ -74,14 +74,14 @@ class Provenance(Record):
 
 
 class Setup(Provenance):
-    """All that a run must have in common with those that a map was fitted on."""
+    """The settings that a run must share with those that a map was fitted on."""
 
     answers: str
     stopping: Stopping
 
 
 class CalibrationMap(Setup):
-    """A map, what the runs have in common that it was fitted on, and how good it is."""
+    """A map, the settings of the runs that it was fitted on, and how good it is."""
 
     name: str
     knots: Knots
@@ -89,11 +89,11 @@ class CalibrationMap(Setup):
 
     @property
     def unknown(self) -> list[str]:
-        """What the log did not say of its runs."""
+        """The settings that the log did not state."""
         return [name for name in Provenance.model_fields if getattr(self, name) is None]
 
     def differences(self, run: Setup, *, by_hand: bool = False) -> list[str]:
-        """Say how a run differs; what the log did not say fits only a map given `by_hand`."""
+        """List how a run differs; settings that the log left out fit only a map given `by_hand`."""
         own, other = _traits(self), _traits(run)
         ignored = self.unknown if by_hand else ()
         return [
@@ -104,7 +104,7 @@ class CalibrationMap(Setup):
 
 
 class Calibrated(Record):
-    """The map that a run was given; `reason` says why it tells nothing of this run, if so."""
+    """The map that a run was given; `reason` says why it does not apply, if it does not."""
 
     name: str
     questions: int

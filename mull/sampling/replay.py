@@ -48,7 +48,7 @@ class RuleOutcome(Record):
 class Recorded(NamedTuple):
     """One question's answers in recorded order: a number for each distinct vote, -1 unreadable.
 
-    `right` says of each answer whether it is right, `tokens` how long it is; None: nobody knows.
+    `right` says whether each answer is right, `tokens` how long it is; None where unknown.
     """
 
     votes: tuple[int, ...]
@@ -88,7 +88,7 @@ class Runs(NamedTuple):
     """What one rule did with the orderings of one question, in totals over its `runs`.
 
     `available` is what never stopping early takes, in calls. `right` is the number of runs whose
-    final answer is right, and of tokens see RuleOutcome; None: nobody knows.
+    final answer is right; for tokens see RuleOutcome. None where unknown.
     """
 
     runs: int
@@ -103,7 +103,7 @@ class Runs(NamedTuple):
 class End(NamedTuple):
     """Where one run ended: its votes, largest first, and where the leader first occurs, if any.
 
-    `tokens` and `latency` are 0 where nobody knows how long answers are.
+    `tokens` and `latency` are 0 where the length of answers is unknown.
     """
 
     calls: int
@@ -158,7 +158,7 @@ class Replay:
 
         A hurried rule may stop inside a wave: the calls under way then are cancelled, and cost what
         they have written until then. `fixed` then counts what came: the shortest answers, or the
-        first ones where nobody knows how long they are.
+        first ones where their length is unknown.
         """
         usual = self._walk(question.votes, ordering)
         by_index = [question.tokens[at] for at in ordering] if question.tokens else []

@@ -1,7 +1,7 @@
 """Which tool calls run, which do not, and which wait for a person: by rules, first match wins.
 
 A worker has rules, and so may a request: the stricter of the two holds, so that a request
-can only tighten. Without a rule, what only reads is allowed and what writes asks.
+can only tighten. Without a rule, calls that only read are allowed, and calls that may write ask.
 """
 
 import json
@@ -25,7 +25,7 @@ class ToolRule(Frozen):
     """One rule: which calls it is about, and what holds for them.
 
     `tool` and the values in `arguments` are patterns as in a shell (`*`, `?`, `[abc]`), compared
-    letter by letter: `docs/*` also matches `docs/../secret`. An argument that is no string is
+    letter by letter: `docs/*` also matches `docs/../secret`. An argument that is not a string is
     compared as JSON. A call without one of the arguments does not match.
     """
 
@@ -35,7 +35,7 @@ class ToolRule(Frozen):
     why: Annotated[str, StringConstraints(max_length=1_000)] = ""
 
     def matches(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether a call is one that the rule is about."""
+        """Tell whether the rule applies to a call."""
         return fnmatchcase(tool, self.tool) and all(
             name in arguments and fnmatchcase(canonical(arguments[name]), pattern)
             for name, pattern in self.arguments.items()
@@ -63,7 +63,7 @@ class Question(Record):
     def of(
         cls, run_id: str, call: int, tool: str, schema: object, arguments: object, *doubts: str
     ) -> Self:
-        """Ask about a call. The digest is of all that a word on it is about."""
+        """Ask about a call. The digest covers all that a person decides on."""
         # As it reads once it was in a history.
         asked = from_json(to_json([run_id, call, tool, schema, arguments], inf_nan_mode="null"))
         digest = blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -73,7 +73,7 @@ class Question(Record):
 class Permission(Request):
     """A person's word on a call that waits for it: its number, from 1, as the turn shows it.
 
-    `run_id` and `digest` are those of the `Question`. Whoever denies may leave them out.
+    `run_id` and `digest` are those of the `Question`; a denial may leave them out.
     """
 
     call: int = Field(ge=1)

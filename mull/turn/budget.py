@@ -1,7 +1,7 @@
 """The budget of one turn: wall clock, steps, tool calls, reflections, context and thinking.
 
-Nothing here reads a clock: whoever asks says what time it is. A claim counts only if it is granted,
-so that no count ever exceeds its limit. Waiting for a person stops the clock.
+Nothing here reads a clock: the caller passes the time. A claim counts only if it is granted, so
+no count ever exceeds its limit. Waiting for a person stops the clock.
 """
 
 from collections import Counter
@@ -89,7 +89,7 @@ class TurnBudget:
         return True
 
     def begin_wait(self, at: datetime) -> None:
-        """Stop the clock while a person is waited for."""
+        """Stop the clock while the turn waits for a person."""
         self.waits_since = at
 
     def end_wait(self, at: datetime) -> None:
@@ -124,7 +124,7 @@ class TurnBudget:
 
 
 Level = Literal["off", "low", "medium", "high"]
-# What a provider is told; the first two are less than any level but `off`.
+# Efforts as providers name them; the first two are less than any level but `off`.
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 CEILINGS: dict[Level, int] = {"off": 0, "low": 500, "medium": 2_000, "high": 5_000}
 PREFIX = (
@@ -159,7 +159,7 @@ def thinking(
     """Plan how to think at a level: by the provider's own setting, else by a prompt.
 
     `minimum` is the least that the provider lets its model think, which raises the ceiling. A model
-    that thinks `unasked` is told the `least` effort at `off`.
+    that thinks `unasked` gets the `least` effort at `off`.
     """
     level: Level = next((known for known in get_args(Level) if known == asked), "off")
     tokens, warnings = CEILINGS[level], list[str]()

@@ -146,7 +146,7 @@ class ToolCalls:
         return tuple(self.made[first:])
 
     def told(self, index: int) -> ToolCall:
-        """Return a call with what the model is told of it: its record's result, if it has one."""
+        """Return a call as the model sees it: with its record's result, if it has one."""
         call = self.made[index]
         if call.record_of is None:
             return call
@@ -257,7 +257,7 @@ class ToolCalls:
         return said and f"call {given.call} {said}"
 
     def permit(self, given: Permission, author: str | None, at: datetime) -> ToolCall:
-        """Take a person's word on a call that asks; without an author nobody came in time."""
+        """Take a person's decision on a call that asks; without an author it timed out."""
         why = ": ".join(part for part in (author and f"by {author}", given.why) if part)
         said = Approval(action="allow" if given.allow else "deny", why=why, author=author, at=at)
         call = self._set(given.call - 1, approval=said, status="waiting")
@@ -294,7 +294,7 @@ def read_arguments(written: str) -> dict[str, Any] | str:
         kept = from_json(to_json(given), allow_inf_nan=False)
     except (ValueError, RecursionError) as error:
         return f"the arguments can't be read: {cut_encoded(str(error), 200)}"
-    return kept if isinstance(kept, dict) else "the arguments are no JSON object"
+    return kept if isinstance(kept, dict) else "the arguments are not a JSON object"
 
 
 def cut_middle(text: str, most: int) -> str:

@@ -404,7 +404,7 @@ async def test_a_page_that_is_gone_is_counted(client: Client) -> None:
         result = await ended(handle)
 
     assert (result.completed, result.cancelled, result.failed) == (1, 1, 1)
-    assert result.warnings[-1] == f"the workflow {handle.id}/page-1 ended without a word"
+    assert result.warnings[-1] == f"the workflow {handle.id}/page-1 ended without a report"
 
 
 async def test_what_was_carried_is_not_made_again(client: Client) -> None:
