@@ -1,9 +1,16 @@
 """Sheets of runs of every kind for the renderers' tests, and a terminal that tests can read."""
 
+from datetime import datetime, timedelta
 from io import StringIO
 
 from rich.console import Console
 
+from commands.page import RunFacts
+from mull.agents.loop import Reflexion
+from mull.agents.sheet import sheet as reflexion_sheet
+from mull.agents.training_sheet import sheet as training_sheet
+from mull.batch.loop import Batch
+from mull.batch.sheet import sheet as batch_sheet
 from mull.critique.sheet import sheet as reflect_sheet
 from mull.multipath.sheet import sheet as agent_sheet
 from mull.sampling.loop import Sampling
@@ -21,13 +28,27 @@ from mull.sheet import (
     Verdict,
     Waiting,
 )
+from mull.turn.sheet import sheet as turn_sheet
+from tests.unit.agents.trained import trained, training
+from tests.unit.agents.tried import agent, try_once
 from tests.unit.critique.reflected import WEIGHED, capped, panel, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, UNSUPPORTED, coded, researched, verdict
 from tests.unit.runs import START, failed, finished, put_in, sampled
+from tests.unit.test_batch import ended, request_of
+from tests.unit.turn.turns import Driven, calls, says
 
 HOSTILE = (
     "</title></style><script>alert('1')</script><img src=x onerror=\"y\"> [red]x[/red] :smile:"
     " \x1b[31m\x07\x00 ```\n# heading\n[link](http://x) **bold** |cell|\u202e 日本"
+)
+
+FACTS = RunFacts(
+    workflow_id="ask-what-is-3-43-7f3a91c2",
+    run_id="0197c2",
+    started=datetime.fromisoformat("2026-03-01T14:00:00+02:00"),
+    closed=START + timedelta(seconds=12.34),
+    web_ui="http://127.0.0.1:8233/namespaces/default/workflows/a/b/history",
+    settings={"question": "What is 3 * 43?", "rule": "combined", "seed": None, "tests": {"a": 1}},
 )
 
 
@@ -91,14 +112,29 @@ def everywhere(text: str) -> Sheet:
     )
 
 
+def act() -> Reflexion:
+    """Try a task twice, and solve it at the second time."""
+    state = agent()
+    try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
+    try_once(state, ["[answer] 7"], worth=2.0, correct=True)
+    return state
+
+
+def run_in_batch() -> Batch:
+    """Run some of a batch, until its budget is spent."""
+    errors = (None, "Timeout: slow", "no key", "Timeout: slow", "a", "b")
+    batch = ended(Batch(request_of(8, max_concurrency=8), "b"), *errors)
+    batch.stop("budget", "the next run does not fit")
+    return batch
+
+
 ANSWERS = ["129", "129", "139", None, "129", "139", *["129"] * 4]
+REPLIES = [calls("read a", "mail no"), calls("calc bad"), says("42")]
+TURN = Driven(REPLIES, think_level="low", reflections=["Go on."])
 ASKED = told(sampled(ANSWERS), warnings=("seed was left out",))
-SHEETS = {
+# A run of each loop.
+LOOPS = {
     "ask": ASKED,
-    "ask, many": told(sampled(["A", None] * 100, rule="fixed", max_responses=200)),
-    "ask, going on": told(sampled(["A", "B"])),
-    "ask, people": told(finished(["A", failed(1, "Blocked"), put_in(2, "B", "Ann")])),
-    "ask, unreadable": told(sampled([None] * 10)),
     "reflect": reflect_sheet(reflected([0.42, capped(0.9), panel()], criteria=WEIGHED).result()),
     "research": agent_sheet(
         researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]).result()
@@ -106,5 +142,15 @@ SHEETS = {
     "code": agent_sheet(
         coded([verdict(True, True, False), verdict(False, True, False)], max_revisions=2).result()
     ),
+    "turn": turn_sheet(TURN.run().turn.result()),
+    "reflexion": reflexion_sheet(act().result()),
+    "train": training_sheet(trained(training("7"))),
+    "batch": batch_sheet(run_in_batch().result()),
+}
+SHEETS = LOOPS | {
+    "ask, many": told(sampled(["A", None] * 100, rule="fixed", max_responses=200)),
+    "ask, going on": told(sampled(["A", "B"])),
+    "ask, people": told(finished(["A", failed(1, "Blocked"), put_in(2, "B", "Ann")])),
+    "ask, unreadable": told(sampled([None] * 10)),
     "hostile": everywhere(HOSTILE),
 }

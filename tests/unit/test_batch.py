@@ -208,27 +208,6 @@ def facts(shown: Sheet) -> list[tuple[str, str]]:
     return [(fact.label, fact.value) for fact in shown.facts]
 
 
-def test_a_batch_that_has_ended() -> None:
-    """Why it ended stands with what became of its runs, the commonest failures, the least cost."""
-    errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")
-    batch = ended(Batch(request_of(8, max_concurrency=8), "b"), None, *errors)
-    batch.stop("budget", "the next run does not fit")
-
-    shown = sheet(batch.result())
-
-    assert (shown.verdict.stop_reason, shown.verdict.words) == (
-        "budget",
-        "the next run does not fit",
-    )
-    assert facts(shown) == [
-        ("batch", "6 of 8 runs"),
-        ("runs", "1 completed, 5 failed, 0 cancelled, 2 not started"),
-        *(("failures", said) for said in ("Timeout: slow", "no key", "a")),
-        ("spent", "at least 1,000 tokens, cost at least $0.020"),
-    ]
-    assert [fact.note for fact in shown.facts][2:4] == ["2", "1"]
-
-
 @pytest.mark.parametrize(
     ("errors", "words"),
     [

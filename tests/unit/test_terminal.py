@@ -12,32 +12,6 @@ from tests.unit.runs import START
 from tests.unit.sheets import ASKED, SHEETS, console, written
 
 
-def test_the_result_of_a_run() -> None:
-    """Why it stopped comes first, then facts with their curves, warnings, and tables."""
-    on = console()
-
-    print_sheet(on, ASKED)
-
-    assert written(on).splitlines() == [
-        "stopped        the maximum of 10 answers is reached (max_responses)",
-        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; a share, no probability",
-        "entropy        0.76  ▁▁█▇██▇▇▇  widely scattered; 0: all agree, 1: even",
-        "consensus      emerging",
-        "answers        10, 1 unreadable, in 3 waves",
-        "stopping rule  combined",
-        "spent          10 calls, 1,000 tokens in and 400 out, cost $0.0020",
-        "model          openai/gpt-test",
-        "warning        seed was left out",
-        "",
-        "Votes",
-        "answer                  votes  share",
-        "────────────────────────────────────────────────",
-        "129                         7  0.78 ▇▇▇▇▇▇▇▇▇▁▁▁",
-        "139                         2  0.22 ▇▇▇▁▁▁▁▁▁▁▁▁",
-        "(unreadable): 1 answer      0  0.00 ▁▁▁▁▁▁▁▁▁▁▁▁",
-    ]
-
-
 @pytest.mark.parametrize("width", [60, 200])
 @pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
 def test_it_fits_the_width(shown: Sheet, width: int) -> None:

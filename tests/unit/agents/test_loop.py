@@ -556,33 +556,6 @@ def test_the_sheet_of_a_run_before_its_first_episode() -> None:
     assert facts(state, ended=False)["best"] == "none yet"
 
 
-def test_the_sheet_of_a_run_that_solved_its_task() -> None:
-    """The curve of returns, each trajectory with its reflection, the reflections, and no flag."""
-    state = agent()
-    try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
-    try_once(state, ["[answer] 7"], worth=2.0, correct=True)
-
-    shown = sheet(state.result())
-    assert (shown.verdict.words, shown.verdict.tone) == ("episode 2 solved the task", "good")
-    assert shown.flags == ()
-    assert shown.answer is not None
-    assert shown.answer.content == "7"
-    [chart] = shown.charts
-    [curve] = chart.curves
-    assert (curve.points, curve.labels, curve.name) == ((0.25, 1.0), ("0.5", "2"), "return / 2")
-    assert [text.title for text in shown.texts] == ["task", "episode 1", "episode 2"]
-    assert all(text.folded for text in shown.texts)
-    assert shown.texts[1].content.startswith("Action 1: add[2]\nObservation 1: ")
-    assert shown.texts[1].content.endswith("\n\nReflection: Lesson 1.")
-    rows = {table.title: table.rows for table in shown.tables}
-    assert [row[:4] for row in rows["Episodes"]] == [
-        ("1", 0.5, "no", 2), ("2 best", 2.0, "yes", 1),
-    ]  # fmt: skip
-    assert rows["Reflections"] == (("episode 1", "Lesson 1."),)
-    assert shown.decisions is not None
-    assert [row[2] for row in shown.decisions.rows] == ["reflect", "episode", "solved"]
-
-
 def test_the_sheet_of_a_run_that_failed() -> None:
     """It says that the task is not solved, though there is an answer."""
     state = run(agent(episode_limit=2), 0.5, 0.25)

@@ -7,50 +7,13 @@ from pydantic import ValidationError
 
 from commands.page import page_html
 from commands.terminal import print_sheet
-from mull.agents.retroformer import RolloutResult
-from mull.agents.training import Planned, RetroformerTrainingRequest, Training
-from mull.agents.training_result import BufferCounts, LogPoint, Measured, StageResult
+from mull.agents.training import RetroformerTrainingRequest, Training
+from mull.agents.training_result import LogPoint, Measured, StageResult
 from mull.agents.training_sheet import sheet
 from mull.run import usage
-from mull.sheet import Sheet
+from tests.unit.agents.trained import FIRST, rollout, trained, training
 from tests.unit.runs import START
 from tests.unit.sheets import HOSTILE, console, fact, table, written
-
-FIRST = Planned(0, 1)
-LOG = (
-    LogPoint(step=1, values={"loss": 0.7, "accuracy": 0.5}),
-    LogPoint(step=2, values={"loss": 0.3, "accuracy": 1.0}),
-    LogPoint(step=2, values={"train_runtime": 3.5}),
-)
-
-
-def training(*tasks: str) -> Training:
-    """A training that has collected two rollouts of each task."""
-    request = RetroformerTrainingRequest(
-        environment="counting", tasks=tasks, reflector="base", base_model="tiny", rollouts=2
-    )
-    state = Training(request=request, workflow_id="first", execution="1")
-    state.begin("collecting")
-    for planned in state.planned():
-        state.ended(planned, rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
-    state.buffer, state.counts = "first/replay-buffer.jsonl", BufferCounts(pairs=2, preferences=2)
-    state.decide("2 pairs of reflections rated", START)
-    return state
-
-
-def rollout(task: str, number: int, gains: tuple[float, ...], **fields: Any) -> RolloutResult:
-    """A rollout whose reflections gained this."""
-    return RolloutResult(
-        task=task,
-        rollout=number,
-        solved=False,
-        gains=gains,
-        helped=tuple(gain > 0 for gain in gains),
-        usage=usage({}, 0, 0),
-        stop_reason="episode_limit",
-        stop_explanation="two reflections were tried",
-        **fields,
-    )
 
 
 def test_a_gain_of_rounding_alone_is_not_good() -> None:
@@ -63,21 +26,6 @@ def test_a_gain_of_rounding_alone_is_not_good() -> None:
     assert state.before.good == before + 1
 
 
-def ended(state: Training) -> Sheet:
-    """End it once the reflector is tuned and measured."""
-    known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": LOG}
-    state.stages = {
-        "reward_model": StageResult(folder="first/m", steps=2, resumed_at=(1,), **known),
-        "reflector": StageResult(
-            folder="first/r", steps=2, anew=1, settings={"learning_rate": 2e-5}, **known
-        ),
-    }
-    state.begin("measuring")
-    state.ended(FIRST, rollout("7", 1, (1.0, 1.0)))
-    state.decide("the reflector was tuned by ppo", START, "trained")
-    return sheet(state.record())
-
-
 def test_a_training_under_way_says_how_far_it_came() -> None:
     """Its phase, the step of it, and what was rated so far."""
     state = training("7")
@@ -88,21 +36,6 @@ def test_a_training_under_way_says_how_far_it_came() -> None:
     assert (seen.verdict.tone, seen.charts) == ("running", ())
     assert "reward model 3 of 9" in seen.verdict.words
     assert fact(seen, "pairs").value == "2 of 2"
-
-
-def test_an_ended_training_shows_curves_gains_and_what_it_made() -> None:
-    """Each stage has its curves, without the line of its times; the better gain comes first."""
-    seen = ended(training("7"))
-
-    assert [chart.places for chart in seen.charts] == [("1", "2")] * 2
-    assert seen.charts[0].curves[0].name == "loss, 0.3 to 0.7"
-    assert seen.charts[0].curves[0].points == (0.7, 0.3)
-    assert table(seen, "Gains").rows[0] == ("7", 1, 1.0, 0.0)
-    assert [row[-1] for row in table(seen, "Stages").rows] == ["resumed at step 1", "began anew"]
-    assert [row[3] for row in table(seen, "Stages").rows] == ["", "2e-05"]
-    assert [row[5] for row in table(seen, "Reflections").rows] == [0.5, 1.0]
-    assert seen.answer is not None
-    assert seen.answer.content == "first/r"
 
 
 def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
@@ -123,7 +56,7 @@ def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
 
 def test_a_task_of_any_name_fits_both_renderers() -> None:
     """80 columns are enough, and no name is markup."""
-    seen, narrow = ended(training(HOSTILE, "n" * 500)), console()
+    seen, narrow = sheet(trained(training(HOSTILE, "n" * 500))), console()
 
     print_sheet(narrow, seen)
 
@@ -139,7 +72,7 @@ def test_rollouts_that_failed_are_seen_at_80_columns() -> None:
     headers = []
     for state in (none, some):
         on = console()
-        print_sheet(on, ended(state))
+        print_sheet(on, sheet(trained(state)))
         [header] = [line for line in written(on).splitlines() if "rollouts" in line]
         headers.append(header.split())
 

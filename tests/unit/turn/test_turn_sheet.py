@@ -16,39 +16,6 @@ from tests.unit.turn.test_budget import after
 from tests.unit.turn.turns import Driven, calls, says
 
 WAITS = "waiting_for_permission"
-REPLIES = [calls("read a", "mail no"), calls("calc bad"), says("42")]
-
-
-def test_a_finished_turn() -> None:
-    """Its answer, the budget, each call and reflection, and a line for each thing done."""
-    turn = Driven(REPLIES, think_level="low", reflections=["Go on."]).run().turn
-
-    shown = sheet(turn.result())
-
-    assert (shown.verdict.words, shown.verdict.tone) == ("the model answered", "good")
-    assert shown.answer is not None
-    assert shown.answer.content == "42"
-    facts = {fact.label: fact.value for fact in shown.facts}
-    assert facts["steps"] == "3 of 6"
-    assert facts["tool calls"] == "3 of 6"
-    assert facts["reflections"] == "1 of 4"
-    assert facts["last reflection"] == "Go on."
-    rows = {table.title: table.rows for table in shown.tables}
-    assert [row[3] for row in rows["Tool calls"]] == ["ok", "denied", "error"]
-    assert [row[:2] for row in rows["Reflections"]] == [(2, "reflected")]
-    assert [(step.words, *step.below) for step in shown.steps] == [
-        ("step 1 of 6",),
-        (
-            "the model asked for 2 tool calls",
-            'read({"path": "a"}): ok',
-            'mail({"path": "no"}): denied, by "ann" (unverified): not now',
-        ),
-        ("step 2 of 6",),
-        ("the model asked for 1 tool call", 'calc({"path": "bad"}): error, result of bad'),
-        ("a tool failed: calc: result of bad", "Go on."),
-        ("step 3 of 6",),
-        ("the model answered",),
-    ]
 
 
 def test_a_turn_that_waits_for_a_person() -> None:
