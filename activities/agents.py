@@ -7,15 +7,15 @@ from typing import Any
 from temporalio import activity
 
 from activities.critique import Written
-from activities.language_model.port import Asked, Heard, LanguageModel, Usual, hear
+from activities.language_model.port import Heard, LanguageModel, Sampled, Usual, hear
 from mull.agents.prompts import JudgeReply
 from mull.drafts import Receipt
 from mull.replies import read_reply, reply_schema
 from mull.request import DRAFT_BYTES, Record
-from mull.text import cut_with_note, well_formed
+from mull.text import AGAIN, cut_with_note, well_formed
 
 
-class AgentPrompt(Asked):
+class AgentPrompt(Sampled):
     """A prompt for one text, and its bounds; `episode` and `step` count from 1, 0 is no step."""
 
     prompt: str
@@ -30,6 +30,11 @@ class JudgedEpisode(Record):
     reasoning: str = ""
     error: str | None = None
     receipt: Receipt
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether asking again, with the error shown, may help."""
+        return self.correct is None
 
 
 class AgentActivities:
@@ -54,7 +59,10 @@ class AgentActivities:
 
     @activity.defn
     async def judge_episode(self, task: AgentPrompt) -> JudgedEpisode:
-        """Ask whether an answer is right; a reply that can't be read is asked for once more."""
+        """Ask whether an answer is right."""
+        if task.error is not None:
+            prompt = task.prompt + AGAIN.replace("{error}", task.error)
+            task = task.model_copy(update={"prompt": prompt})
         heard = await self._ask(task, reply_schema=reply_schema(JudgeReply))
         if heard.text is None:
             return JudgedEpisode(correct=None, error=heard.error, receipt=heard.receipt)

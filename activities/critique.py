@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from temporalio import activity
 
 from activities.checks import CheckTask, check_draft
-from activities.language_model.port import Asked, LanguageModel, Usual, hear
+from activities.language_model.port import Asked, LanguageModel, Sampled, Usual, hear
 from mull.critique.criteria import Criterion
 from mull.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from mull.critique.guardrails import Checked, Report, known_guardrails
@@ -16,11 +16,11 @@ from mull.critique.prompts import (
 )
 from mull.critique.request import Format
 from mull.drafts import Receipt
-from mull.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing
+from mull.request import Framing
 from mull.text import cut_with_note, encoded_size, well_formed
 
 
-class WritingTask(Asked):
+class WritingTask(Sampled):
     """What to write, and within which bounds; `index` counts drafts from 0.
 
     The `guardrails` that check it at once, and the criteria that it `asks_for`, which they read.
@@ -28,16 +28,12 @@ class WritingTask(Asked):
 
     index: int
     query: str
-    sources: tuple[str, ...] = ()
-    format: Format | None = None
-    temperature: float = 0.7
-    seed: int | None = None
-    max_output_tokens: int | None = OUTPUT_TOKENS
-    timeout_seconds: float | None = 120
-    draft_bytes: int = DRAFT_BYTES
+    sources: tuple[str, ...]
+    format: Format | None
+    draft_bytes: int
+    framing: Framing
     guardrails: tuple[str, ...] = ()
     asks_for: tuple[str, ...] = ()
-    framing: Framing = Framing()
 
 
 class RevisionTask(WritingTask):
@@ -45,7 +41,7 @@ class RevisionTask(WritingTask):
 
     draft: str
     feedback: tuple[Feedback, ...]
-    score: float | None = None
+    score: float | None
 
 
 class Written(Receipt):
@@ -62,7 +58,7 @@ class Written(Receipt):
 
 
 class JudgingTask(Asked):
-    """What to judge, and by which criteria; `error` is what was wrong with the last reply.
+    """What to judge, and by which criteria.
 
     The judge is `model`, or else the worker's judge, or else the `writer`.
     """
@@ -74,9 +70,8 @@ class JudgingTask(Asked):
     format: Format | None
     criteria: tuple[Criterion, ...]
     threshold: float
-    error: str | None = None
-    writer: str | None = None
-    framing: Framing = Framing()
+    framing: Framing
+    writer: str | None
 
 
 class CritiqueActivities:

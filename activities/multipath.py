@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.language_model.port import Asked, Heard, LanguageModel, hear
+from activities.language_model.port import Asked, Heard, LanguageModel, Sampled, hear
 from mull.drafts import Receipt
 from mull.multipath import cases
 from mull.multipath.extraction import extract_code
@@ -24,6 +24,7 @@ from mull.multipath.prompts import (
 )
 from mull.multipath.reflections import ReflectionReply, parse_reflection, reflection_schema
 from mull.multipath.report import assemble, with_checks
+from mull.multipath.request import OUTPUT_BYTES
 from mull.multipath.result import Routing, Source
 from mull.multipath.routing import RouteReply, build_route_prompt, parse_route
 from mull.multipath.state import Critique
@@ -49,24 +50,17 @@ class AgentTask(Asked):
     prompt: str
 
 
-class DraftTask(AgentTask):
+class DraftTask(Sampled, AgentTask):
     """What to write, from which sources; `index` counts drafts from 0."""
 
     index: int
     sources: tuple[Source, ...]
-    output_bytes: int
 
     @property
     def sampling(self) -> dict[str, object]:
         """The fields of a call for a draft: each draft has a seed of its own."""
         seed = None if self.seed is None else self.seed + self.index
         return {"seed": seed, "keep_cut": True}
-
-
-class RouteTask(AgentTask):
-    """A prompt to route; `error` is what was wrong with the last reply."""
-
-    error: str | None = None
 
 
 class Routed(Replied):
@@ -78,23 +72,19 @@ class Routed(Replied):
 class ReportTask(DraftTask):
     """A report to write; with `report`, its `critiques` and `suggestions`, one to refine."""
 
-    report: str | None = None
-    critiques: tuple[Critique, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    creative: bool = True
+    report: str | None
+    critiques: tuple[Critique, ...]
+    suggestions: tuple[str, ...]
+    creative: bool
 
 
 class CodeTask(DraftTask):
-    """Code to write; with `code` and its `failure`, code to repair.
-
-    `error` is what was wrong with the last reply.
-    """
+    """Code to write; with `code` and its `failure`, code to repair."""
 
     suite: Suite | None
     entry: str | None
-    code: str | None = None
-    failure: Failure | None = None
-    error: str | None = None
+    code: str | None
+    failure: Failure | None
 
 
 class Generated(Replied):
@@ -110,7 +100,7 @@ class Generated(Replied):
 
 
 class ReflectionTask(AgentTask):
-    """A report to reflect on; `error` is what was wrong with the last reply.
+    """A report to reflect on.
 
     The judge is `model`, or else the worker's judge, or else the `writer`.
     """
@@ -119,8 +109,7 @@ class ReflectionTask(AgentTask):
     sources: tuple[Source, ...]
     report: str
     creative: bool
-    error: str | None = None
-    writer: str | None = None
+    writer: str | None
 
 
 class Reflected(Replied):
@@ -135,12 +124,11 @@ class Reflected(Replied):
 
 
 class TestsTask(AgentTask):
-    """Tests to write before any code; `error` is what was wrong with the last reply."""
+    """Tests to write before any code."""
 
     __test__ = False
 
     entry: str | None
-    error: str | None = None
 
 
 class WrittenTests(Replied):
@@ -165,7 +153,7 @@ class MultiPathActivities:
         self._judge = judge
 
     @activity.defn
-    async def route(self, task: RouteTask) -> Routed:
+    async def route(self, task: AgentTask) -> Routed:
         """Ask whether a prompt is for research or for code."""
         prompt = build_route_prompt(task.prompt, task.error)
         heard = await self._ask("route", task, prompt, reply_schema=reply_schema(RouteReply))
@@ -217,8 +205,8 @@ class MultiPathActivities:
         if heard.text is not None:
             code = extract_code(heard.text, task.entry)
             error = NO_CODE if code is None else None
-        if encoded_size(code or "") > task.output_bytes:
-            code, error = None, f"NoCode: the code is over {task.output_bytes:,} bytes"
+        if encoded_size(code or "") > OUTPUT_BYTES:
+            code, error = None, f"NoCode: the code is over {OUTPUT_BYTES:,} bytes"
         return Generated(
             text=code,
             error=error,
@@ -248,7 +236,7 @@ class MultiPathActivities:
 
 def _report(heard: Heard, task: ReportTask) -> Generated:
     written = None if heard.text is None else unfenced(well_formed(heard.text))
-    text = None if written is None else cut_with_note(written, task.output_bytes)
+    text = None if written is None else cut_with_note(written, OUTPUT_BYTES)
     assembled = None
     if text is not None:
         assembled = assemble(text, task.suggestions, task.sources, task.creative)

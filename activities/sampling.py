@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.language_model.port import Asked, Heard, LanguageModel, Usual, hear
+from activities.language_model.port import Asked, Heard, LanguageModel, Sampled, Usual, hear
 from mull.request import Framing, Record
 from mull.run import Spending
 from mull.sampling.answers import read_answer
@@ -21,21 +21,22 @@ from mull.sampling.result import Response
 from mull.text import cut_encoded, cut_with_note, encoded_size, well_formed
 
 
-class SampleTask(Asked):
+class SampleTask(Sampled):
     """What to ask for one sample; `index` counts from 0."""
 
     index: int
     question: str
     answers: AnswerKind
     prompt_template: str | None
-    answer_bytes: int = 2_000
-    reasoning_bytes: int = 20_000
-    framing: Framing = Framing()
+    answer_bytes: int
+    reasoning_bytes: int
+    framing: Framing
 
 
 class MeaningTask(Asked):
     """Two answers to a question, for a model to compare."""
 
+    max_output_tokens: int | None = None
     question: str
     earlier: str
     new: str

@@ -17,6 +17,7 @@ from activities.language_model.port import (
     LanguageModel,
     OnText,
     PermanentModelError,
+    Sampled,
     Usual,
     calls_made,
     hear,
@@ -62,7 +63,7 @@ class TurnTask(Asked):
     step: int
 
 
-class StepTask(TurnTask):
+class StepTask(Sampled, TurnTask):
     """The conversation so far, and the tools that may be called; `native`: beside the messages.
 
     With `stream` the reply's text is published to the stream that the workflow has.
@@ -72,9 +73,9 @@ class StepTask(TurnTask):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
     native: bool
-    thinking: Thinking | None = None
-    options: SamplingOptions = SamplingOptions()
-    stream: bool = False
+    thinking: Thinking | None
+    options: SamplingOptions
+    stream: bool
 
 
 class PromptTask(TurnTask):

@@ -388,6 +388,31 @@ class Calls:
             self._state.left_out(getattr(receipt, "left_out", ()))
         return reply
 
+    async def ask_twice(
+        self,
+        part: Part,
+        activity: Callable[..., Awaitable[Value]],
+        task: models.Asked,
+        summary: str,
+        times: dict[str, Any],
+        has_room: Callable[[], bool],
+    ) -> list[Value | ActivityError | None]:
+        """Ask as `ask` does, and once more with what was wrong where the reply can't be read.
+
+        Return the replies, of which the last one counts, readable or not. `has_room` is asked
+        before each call, and there is no call without room.
+        """
+        replies = list[Value | ActivityError | None]()
+        for again in ("", " again: the reply could not be read"):
+            if not has_room():
+                break
+            reply: Any = await self.ask(part, activity, task, f"{summary}{again}", times)
+            replies.append(reply)
+            if not getattr(reply, "unreadable", False):
+                break
+            task = task.model_copy(update={"error": reply.error})
+        return replies
+
     async def text(
         self,
         part: Part,

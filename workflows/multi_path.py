@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
         ReflectionTask,
         Replied,
         ReportTask,
-        RouteTask,
         TestsTask,
     )
     from activities.sandbox import port as sandbox
@@ -147,7 +146,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 why = "the request names it"
                 routing = Routing(mode=mode, reason=why, chosen_by="request")
             else:
-                asked = MultiPathActivities.route, RouteTask(**self._bounds()), "research or code"
+                asked = MultiPathActivities.route, AgentTask.of(self._request), "research or code"
                 reply = await self._ask("evaluating", *asked)
                 if isinstance(reply, Lost):
                     raise reply.failure
@@ -159,12 +158,13 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     async def _generate_report(self) -> None:
         """Write the first report, or refine the last one by K."""
         run, index = self._state, len(self._state.drafts)
-        task = ReportTask(
-            **self._writing(),
+        task = ReportTask.of(
+            self._request,
+            index=index,
+            sources=run.sources,
             report=run.output if index else None,
             critiques=run.critiques,
             suggestions=run.suggestions,
-            creative=self._request.creative,
         )
         refines = f": draft {run.revisions} refined" if index else ""
         asked = MultiPathActivities.generate_report, task, f"draft {index + 1}{refines}"
@@ -173,12 +173,12 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     async def _reflect_on_report(self) -> None:
         """Find K of the newest report; where that can't be had twice, the run ends."""
         request, index = self._request, len(self._state.drafts) - 1
-        task = ReflectionTask(
-            **{**self._bounds(), "model": request.judge},
+        task = ReflectionTask.of(
+            request,
+            model=request.judge,
             index=index,
             sources=self._state.sources,
             report=self._state.output,
-            creative=request.creative,
             writer=request.model,
         )
         summary = f"draft {index + 1}: ask {request.judge or 'the judge'}"
@@ -216,7 +216,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
 
     async def _write_tests(self) -> None:
         """Have tests written; where they can't be had twice, the run goes on without."""
-        task = TestsTask(**self._bounds(), entry=self._entry, seed=self._request.seed or 0)
+        task = TestsTask.of(self._request, entry=self._entry, seed=self._request.seed or 0)
         with self._node("write_tests", "generating") as span:
             asked = MultiPathActivities.write_tests, task, "tests"
             reply = await self._ask("generating", *asked)
@@ -231,8 +231,10 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     async def _generate_code(self) -> None:
         """Write the first code, or repair the last by E."""
         run, suite, index = self._state, self._state.suite, len(self._state.drafts)
-        task = CodeTask(
-            **self._writing(),
+        task = CodeTask.of(
+            self._request,
+            index=index,
+            sources=run.sources,
             suite=suite,
             entry=suite.entry if suite else self._entry,
             code=run.output if index else None,
@@ -352,40 +354,21 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         The second reply counts, whatever it is: its `error` says where it can't be used. Raises
         Ended where the run was cut short, or has no room to ask again.
         """
-        reply = await self._calls.ask(part, activity, task, summary, self._times)
-        if isinstance(reply, Replied) and reply.unreadable:
+
+        def has_room() -> bool:
             if self._people.over:
                 raise Ended
             if full := self._state.no_room(part):
                 raise Ended("budget", full)
-            task = task.model_copy(update={"error": reply.error})
-            again = f"{summary} again: the reply could not be read"
-            reply = await self._calls.ask(part, activity, task, again, self._times)
+            return True
+
+        asked = part, activity, task, summary, self._times
+        [*_, reply] = await self._calls.ask_twice(*asked, has_room)
         if isinstance(reply, ActivityError):
             return lost(explain(reply))
         if reply is None:
             raise Ended
         return reply
-
-    def _bounds(self) -> dict[str, Any]:
-        request = self._request
-        return {
-            "prompt": request.prompt,
-            "model": request.model,
-            "max_output_tokens": request.max_output_tokens,
-            "timeout_seconds": request.call_timeout_seconds,
-            "max_attempts": request.max_attempts,
-        }
-
-    def _writing(self) -> dict[str, Any]:
-        return {
-            **self._bounds(),
-            "index": len(self._state.drafts),
-            "sources": self._state.sources,
-            "temperature": self._request.temperature,
-            "seed": self._request.seed,
-            "output_bytes": OUTPUT_BYTES,
-        }
 
     async def _revise_for(self, asked: str, author: str) -> None:
         self._decided(loop.grant(self._state, asked, author, workflow.now()))

@@ -250,22 +250,11 @@ class Drafts:
         return written is not None and self._keep(written, draft, author)
 
     def _task(self) -> WritingTask:
-        request = self._request
-        return WritingTask(
+        return WritingTask.of(
+            self._request,
             index=len(self._state.drafts),
-            query=request.query,
-            sources=request.sources,
-            format=request.format,
-            model=request.model,
-            temperature=request.temperature,
-            seed=request.seed,
-            max_output_tokens=request.max_output_tokens,
-            timeout_seconds=request.call_timeout_seconds,
-            draft_bytes=request.draft_bytes,
-            max_attempts=request.max_attempts,
             guardrails=self.guardrails,
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
-            framing=request.framing,
         )
 
     async def _written(
@@ -349,16 +338,27 @@ class Drafts:
         self, draft: Draft, judge: str | None
     ) -> tuple[Judgement, tuple[Feedback, ...]]:
         """Ask one judge, and once more where its reply can't be read."""
-        replies, reply = 0, JudgeReply()
-        for error in (None, "unreadable"):
-            no_room = self._state.no_room("evaluating")
-            if self._people.over or no_room:
-                reply = reply if error else JudgeReply(error=no_room or NO_TIME)
-                break
-            reply = await self._ask(draft, judge, error and reply.error)
-            replies += reply.spending is not None
-            if not reply.unreadable:
-                break
+        request, state = self._request, self._state
+        task = JudgingTask.of(
+            request,
+            index=draft.index,
+            draft=draft.text,
+            criteria=state.criteria,
+            threshold=request.score_threshold,
+            model=judge,
+            writer=request.model,
+            max_output_tokens=request.judge_max_output_tokens,
+        )
+        summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}"
+        asked = "evaluating", CritiqueActivities.judge_draft, task, summary, self._times
+        heard = await self._calls.ask_twice(
+            *asked, lambda: not (self._people.over or state.no_room("evaluating"))
+        )
+        reply = heard[-1] if heard else None
+        if isinstance(reply, ActivityError):
+            reply = JudgeReply(error=explain(reply))
+        elif reply is None:
+            reply = JudgeReply(error=state.no_room("evaluating") or NO_TIME)
         judgement = Judgement(
             judge=judge,
             score=reply.score,
@@ -367,33 +367,7 @@ class Drafts:
             error=reply.error,
             model=reply.model,
             max_output_tokens=reply.max_output_tokens,
-            replies=replies,
+            replies=sum(isinstance(one, JudgeReply) for one in heard),
         )
         said_by = {"judge": reply.model or judge}
         return judgement, tuple(point.model_copy(update=said_by) for point in reply.feedback)
-
-    async def _ask(self, draft: Draft, judge: str | None, error: str | None) -> JudgeReply:
-        request = self._request
-        task = JudgingTask(
-            index=draft.index,
-            query=request.query,
-            draft=draft.text,
-            sources=request.sources,
-            format=request.format,
-            criteria=self._state.criteria,
-            threshold=request.score_threshold,
-            model=judge,
-            timeout_seconds=request.call_timeout_seconds,
-            max_output_tokens=request.judge_max_output_tokens,
-            error=error,
-            writer=request.model,
-            max_attempts=request.max_attempts,
-            framing=request.framing,
-        )
-        again = " again: its reply could not be read" if error else ""
-        summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"
-        asked = CritiqueActivities.judge_draft, task, summary
-        reply = await self._calls.ask("evaluating", *asked, self._times)
-        if isinstance(reply, ActivityError):
-            return JudgeReply(error=explain(reply))
-        return reply or JudgeReply(error=NO_TIME)

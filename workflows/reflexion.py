@@ -34,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.request import explain as explain_request
     from mull.run import Part
     from mull.sheet import Sheet
-    from mull.text import AGAIN
     from workflows import base
     from workflows.base import RunWorkflow
     from workflows.calls import Lost, call_times, explain, lost, work_times
@@ -224,27 +223,20 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
 
     async def _judge(self, model: str) -> None:
         """Ask a model whether the answer is right, once more if its reply can't be read."""
-        state, prompt = self._state, self._state.judge_prompt
-        error: str | None = None
-        for _ in range(2):
-            if not self._has_room("evaluating"):
-                return
-            shown = prompt if error is None else prompt + AGAIN.replace("{error}", error)
-            task = self._prompt(shown, model=model).model_copy(update={"temperature": 0.0})
-            asked = AgentActivities.judge_episode, task, self._step
-            reply = await self._calls.ask("evaluating", *asked, self._times)
-            if reply is None:
-                self._cut_short()
-                return
-            if isinstance(reply, ActivityError):
-                error = explain(reply)
-                break
-            if reply.correct is not None:
-                correct = reply.correct
-                state.evaluated(float(correct), reply.reasoning, {}, correct=correct)
-                return
-            error = reply.error or ""
-        self._stop("evaluation_failed", f"the judge's verdict can't be had: {error}")
+        state = self._state
+        task = self._prompt(state.judge_prompt, model=model, temperature=0.0)
+        asked = "evaluating", AgentActivities.judge_episode, task, self._step, self._times
+        replies = await self._calls.ask_twice(*asked, lambda: self._has_room("evaluating"))
+        if state.stopped:
+            return
+        reply = replies[-1]
+        if reply is None:
+            self._cut_short()
+        elif isinstance(reply, ActivityError) or reply.correct is None:
+            why = explain(reply) if isinstance(reply, ActivityError) else reply.error or ""
+            self._stop("evaluation_failed", f"the judge's verdict can't be had: {why}")
+        else:
+            state.evaluated(float(reply.correct), reply.reasoning, {}, correct=reply.correct)
 
     async def _reflect(self) -> None:
         """Ask why the episode failed, and remember what it says."""
@@ -299,26 +291,17 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
     ) -> Written | Lost | None:
         """Ask for an action or a reflection; None, and the run has ended, if it was cut short."""
         reflects = part == "revising"
-        task = self._prompt(prompt, step, model)
+        task = self._prompt(prompt, model, step=step)
         activity = AgentActivities.reflect_on_episode if reflects else AgentActivities.plan_action
         reply = await self._calls.text(part, activity, task, self._step, self._times)
         if reply is None:
             self._cut_short()
         return reply
 
-    def _prompt(self, prompt: str, step: int = 0, model: str | None = None) -> AgentPrompt:
-        request, state = self._state.request, self._state
-        return AgentPrompt(
-            prompt=prompt,
-            model=model or request.model,
-            temperature=request.temperature,
-            seed=state.seed,
-            max_output_tokens=request.max_output_tokens,
-            timeout_seconds=request.call_timeout_seconds,
-            max_attempts=request.max_attempts,
-            episode=state.number,
-            step=step,
-        )
+    def _prompt(self, prompt: str, model: str | None = None, **more: Any) -> AgentPrompt:
+        state, model = self._state, model or self._state.request.model
+        known = {"prompt": prompt, "model": model, "seed": state.seed, "episode": state.number}
+        return AgentPrompt.of(state.request, **known | more)
 
     def _episode(self) -> dict[str, Any]:
         """List the fields of a task of the episode under way."""

@@ -208,23 +208,10 @@ class Samples:
     def start(self, index: int) -> None:
         """Ask for the sample with this index."""
         request = self._request
+        seed = None if request.seed is None else request.seed + index
         self._calls[index] = workflow.start_activity_method(
             SamplingActivities.sample_answer,
-            SampleTask(
-                index=index,
-                question=request.question,
-                answers=request.answers,
-                prompt_template=request.prompt_template,
-                model=request.model,
-                temperature=request.temperature,
-                seed=None if request.seed is None else request.seed + index,
-                max_output_tokens=request.max_output_tokens,
-                timeout_seconds=request.sample_timeout_seconds,
-                answer_bytes=request.answer_bytes,
-                reasoning_bytes=request.reasoning_bytes,
-                max_attempts=request.max_attempts,
-                framing=request.framing,
-            ),
+            SampleTask.of(request, index=index, seed=seed),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {request.max_responses}",
             priority=priority(first=index == 0),
@@ -330,14 +317,8 @@ class Meanings:
         return None
 
     async def _same(self, earlier: str, new: str) -> bool:
-        task = MeaningTask(
-            question=self._request.question[:QUESTION_CHARACTERS],
-            earlier=earlier,
-            new=new,
-            model=self._request.model,
-            timeout_seconds=self._request.sample_timeout_seconds,
-            max_attempts=self._request.max_attempts,
-        )
+        about = self._request.question[:QUESTION_CHARACTERS]
+        task = MeaningTask.of(self._request, question=about, earlier=earlier, new=new)
         asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
         meaning = await self._calls.ask("evaluating", *asked, self._times)
         if meaning is None:

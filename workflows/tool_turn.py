@@ -140,17 +140,14 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     async def _ask(self) -> None:
         """Ask the model for an answer or for calls; without any reply at all the run fails."""
         state, request = self._state, self._state.request
-        task = StepTask(
-            **self._bounds(request.call_timeout_seconds, request.max_attempts),
+        task = StepTask.of(
+            request,
+            step=state.steps,
             guidance=state.guidance,
             messages=tuple(state.messages),
             tools=tuple(state.calls.tools.values()),
             native=state.native,
             thinking=state.thinking,
-            temperature=request.temperature,
-            seed=request.seed,
-            options=request.options,
-            stream=request.stream,
         )
         summary = f"step {state.steps} of {state.turn_budget.most('steps')}"
         asked = TurnActivities.ask_step, task, summary, self._times
@@ -176,15 +173,6 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 "the end of a reply"
             ):
                 state.confidence, state.reported = None, 0
-
-    def _bounds(self, seconds: float | None, attempts: int) -> dict[str, Any]:
-        return {
-            "step": self._state.steps,
-            "model": self._state.request.model,
-            "max_output_tokens": self._state.request.max_output_tokens,
-            "timeout_seconds": seconds,
-            "max_attempts": attempts,
-        }
 
     async def _call_tools(self) -> None:
         """Run the calls of a reply: those of a wave side by side, one wave after the other."""
@@ -285,8 +273,12 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         if seconds is None:
             return
         # One call of the model, which is made again only where its worker was lost.
-        attempts = state.request.max_attempts
-        task = PromptTask(**self._bounds(seconds, attempts), prompt=state.reflection_prompt)
+        task = PromptTask.of(
+            state.request,
+            step=state.steps,
+            prompt=state.reflection_prompt,
+            timeout_seconds=seconds,
+        )
         known: dict[str, base.Attribute] = {
             "mull.turn.step": state.steps,
             "mull.turn.count": state.request.turn_count,
@@ -297,7 +289,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 TurnActivities.reflect_midturn,
                 task,
                 f"a reflection after step {state.steps}",
-                bounded_times(seconds, attempts),
+                bounded_times(seconds, state.request.max_attempts),
                 late=True,
             )
             if isinstance(reply, ActivityError):
@@ -310,9 +302,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
 
     async def _compact(self) -> None:
         """Have the older messages summarized, which the next steps read in their place."""
-        request = self._state.request
-        bounds = self._bounds(request.call_timeout_seconds, request.max_attempts)
-        task = PromptTask(**bounds, prompt=self._state.summary_prompt)
+        state = self._state
+        task = PromptTask.of(state.request, step=state.steps, prompt=state.summary_prompt)
         asked = TurnActivities.compact_messages, task, "a summary of earlier messages", self._times
         reply = await self._calls.ask("generating", *asked)
         if reply is not None:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from pydantic import Field
 from temporalio import activity
@@ -105,21 +105,37 @@ class ModelCall(Record):
 class Asked(Record):
     """Who is asked, and within which bounds: what the task of every call of a model begins with.
 
-    Bounds that are None are the usual ones of the call.
+    Bounds that are None are the usual ones of the call. `error` is what was wrong with the last
+    reply, if that could not be read.
     """
 
-    model: str | None = None
+    model: str | None
+    max_output_tokens: int | None
+    timeout_seconds: float | None
+    max_attempts: int
     temperature: float = 0.0
     seed: int | None = 0
-    max_output_tokens: int | None = None
-    timeout_seconds: float | None = None
-    max_attempts: int = 5
+    error: str | None = None
+
+    @classmethod
+    def of(cls, request: Any, **more: Any) -> Self:
+        """Make the task: its required fields are those of the request, unless `more` has them."""
+        required = [name for name, field in cls.model_fields.items() if field.is_required()]
+        given = {name: getattr(request, name) for name in required if hasattr(request, name)}
+        return cls(**{"timeout_seconds": request.call_timeout_seconds} | given | more)
 
     def call(self, prompt: str = "", **more: Any) -> ModelCall:
         """Make the call of it, with `more` fields; `labels` also get the number of the attempt."""
         labels = {**more.pop("labels", {}), "mull.attempt": activity.info().attempt}
-        bounds = {name: getattr(self, name) for name in Asked.model_fields}
+        bounds = {name: getattr(self, name) for name in Asked.model_fields if name != "error"}
         return ModelCall(prompt=prompt, labels=labels, **bounds | more)
+
+
+class Sampled(Asked):
+    """A call at the request's own temperature and seed."""
+
+    temperature: float
+    seed: int | None
 
 
 class ModelReply(Record):

@@ -76,6 +76,11 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
         return None if self.answers == "llm" else super().task_timeout()
 
     @property
+    def call_timeout_seconds(self) -> float | None:
+        """The same time-out by the name that it has in other requests."""
+        return self.sample_timeout_seconds
+
+    @property
     def asked_bytes(self) -> int:
         """The size of what each call of a wave carries, in bytes."""
         own = encoded_size(self.question) + encoded_size(self.prompt_template or "")

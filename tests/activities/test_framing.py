@@ -11,7 +11,9 @@ from activities.language_model.port import Endpoint, LanguageModel
 from activities.sampling import SampleTask, SamplingActivities
 from mull.critique.criteria import PRESETS
 from mull.critique.evaluation import Feedback
+from mull.critique.request import ReflectOnResultRequest
 from mull.request import Framing
+from mull.sampling.request import SelfConsistencyRequest
 from tests.activities.scripted_calls import KEY, NAME, Build
 from tests.scripted_endpoint import ScriptedEndpoint
 
@@ -23,16 +25,23 @@ FRAMING = Framing.model_validate(
         "options": {"top_p": 0.9, "top_k": 40, "min_p": 0.1, "stop": ["END"]},
     }
 )
-BOUNDS: dict[str, Any] = {"model": None, "max_output_tokens": 64, "timeout_seconds": 60.0}
-WRITING = {**BOUNDS, "index": 0, "query": "Why?", "framing": FRAMING}
-JUDGING = {"sources": (), "format": None, "criteria": PRESETS["general"], "threshold": 0.7}
-SAMPLE = SampleTask(
-    **BOUNDS, index=0, question="Why?", answers="exact", prompt_template=None, temperature=0.7,
-    seed=7, framing=FRAMING,
-)  # fmt: skip
-DRAFT = WritingTask(**WRITING)
-REVISION = RevisionTask(**WRITING, draft="So.", feedback=(Feedback(advice="Say when."),))
-JUDGEMENT = JudgingTask(**WRITING, **JUDGING, draft="So.")
+REQUEST = ReflectOnResultRequest(
+    query="Why?", max_output_tokens=64, call_timeout_seconds=60, **dict(FRAMING)
+)
+SAMPLE = SampleTask.of(
+    SelfConsistencyRequest(
+        question="Why?", max_output_tokens=64, sample_timeout_seconds=60, **dict(FRAMING)
+    ),
+    index=0,
+    seed=7,
+)
+DRAFT = WritingTask.of(REQUEST, index=0)
+REVISION = RevisionTask.of(
+    REQUEST, index=0, draft="So.", score=None, feedback=(Feedback(advice="Say when."),)
+)
+JUDGEMENT = JudgingTask.of(
+    REQUEST, index=0, draft="So.", criteria=PRESETS["general"], threshold=0.7, writer=None
+)
 
 
 async def asked(build: Build, task: Any, served: str = "scripted") -> tuple[Any, dict[str, Any]]:

@@ -35,6 +35,7 @@ BOUNDS: dict[str, Any] = {
     "model": None,
     "max_output_tokens": 64,
     "timeout_seconds": 60.0,
+    "max_attempts": 5,
 }
 
 
@@ -47,6 +48,9 @@ def step(**changes: Any) -> StepTask:
         "native": True,
         "temperature": 0.7,
         "seed": 7,
+        "thinking": None,
+        "options": SamplingOptions(),
+        "stream": False,
     }
     return StepTask(**plain | changes)
 
@@ -585,7 +589,7 @@ async def test_a_budget_of_thinking_is_sent_to_claude(
 
 async def test_a_reflection_has_its_system_message_and_no_tools(build: Build) -> None:
     """What came is returned with its cost; a lost reply is an error, a failure raises."""
-    task = PromptTask(**BOUNDS, prompt="How is it going?", max_attempts=1)
+    task = PromptTask(**BOUNDS | {"max_attempts": 1}, prompt="How is it going?")
     with ScriptedEndpoint(["Well.", Scripted(text=None, refusal="no"), failing(500)]) as server:
         made = activities(build, server).reflect_midturn
         said = await ActivityEnvironment().run(made, task)
