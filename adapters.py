@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -27,9 +27,12 @@ from temporalio.worker import (
 
 from activities.doctor import DEPLOYMENT
 from activities.environments.port import Environment, Named, environments_in
+from activities.language_model import port as models
 from activities.language_model.layers import ObservedModel, PacedModel
 from activities.language_model.port import Abilities, LanguageModel
-from activities.sandbox.port import TASK_QUEUE, Sandbox, SandboxError
+from activities.sandbox import port as sandboxes
+from activities.sandbox.port import Sandbox, SandboxError
+from activities.tools import port as tools
 from activities.tools.activity import ToolActivities
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
@@ -37,7 +40,7 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import Exit, fail, run_page, wrong_usage
-from mull.connection import ConfigurationError
+from mull.connection import TASK_QUEUE, ConfigurationError
 from mull.multipath.request import Limits
 from mull.request import explain, parse_request
 from mull.turn.approval import ToolRule
@@ -49,7 +52,13 @@ WEBHOOK, WEBHOOK_SECRET = "MULL_WEBHOOK", "MULL_WEBHOOK_SECRET"
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
-QUEUES = ("mull", "llm", "code", "tools", "train")
+QUEUES = {
+    "mull": TASK_QUEUE,
+    "llm": models.TASK_QUEUE,
+    "code": sandboxes.TASK_QUEUE,
+    "tools": tools.TASK_QUEUE,
+    "train": training.TASK_QUEUE,
+}
 HELP = """
 Serve Mull's task queues until interrupted.
 
@@ -269,10 +278,7 @@ def toolbox(options: WorkerOptions, library: Library | None) -> ToolActivities:
 
 
 def environments(
-    queues: Sequence[str],
-    modules: Sequence[str],
-    library: Library | None,
-    sandbox: Sandbox | None,
+    queues: Sequence[str], modules: Sequence[str], library: Library | None, sandbox: Sandbox | None
 ) -> list[Named]:
     """Gather the built-in environments, and those in these modules. Raises ConfigurationError."""
     made: list[Named] = []
@@ -323,7 +329,7 @@ async def confined(queues: Sequence[str]) -> Sandbox | None:
     except SandboxError as error:
         if set(queues) == {"code"}:
             raise
-        logger.warning("%s is not served: %s", TASK_QUEUE, error)
+        logger.warning("%s is not served: %s", sandboxes.TASK_QUEUE, error)
         return None
     logger.info("sandbox: %s", chosen.described)
     if LACKING:
@@ -348,7 +354,7 @@ def slots(most: int) -> WorkerTuner:
     )
 
 
-def servable(queues: Sequence[str], *, chosen: bool) -> list[str]:
+def servable(queues: Collection[str], *, chosen: bool) -> list[str]:
     """Leave the queue for training out where this worker lacks what it needs, and say so.
 
     Raises ConfigurationError where the queues were chosen.
@@ -414,7 +420,7 @@ async def trained(
 
 
 def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:
-    """Make what tells the webhook that MULL_WEBHOOK names, if it does. Raises ConfigurationError.
+    """Make the activities that post to MULL_WEBHOOK, if it is set. Raises ConfigurationError.
 
     No message shows the address, which may hold a key.
     """
@@ -425,7 +431,7 @@ def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigurationError(f"{WEBHOOK}: expected an address such as https://example.org/hook")
     if not secret:
-        raise ConfigurationError(f"{WEBHOOK_SECRET} is not set: it signs what {WEBHOOK} is told")
+        raise ConfigurationError(f"{WEBHOOK_SECRET} is not set: it signs the notices to {WEBHOOK}")
 
     async def post(body: bytes, headers: dict[str, str]) -> int:
         # It takes a quarter of a second to import. LiteLLM's adapter bounds httpx in its process.

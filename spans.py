@@ -40,10 +40,11 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowInsta
 
 import service
 from activities.language_model import port as models
+from adapters import QUEUES
 from mull import telemetry
 from mull.connection import POLLED_WITHIN, connect, expanded, pollers
 from mull.text import terminal_safe
-from worker import HELPERS, NAMES, WORKFLOWS
+from worker import HELPERS, WORKFLOWS
 from workflows.base import Inbound
 
 BATCH = 512
@@ -339,7 +340,7 @@ class Workers:
     async def look(self, client: Client) -> None:
         """Note the workers that poll. Raises RPCError."""
         now = datetime.now(UTC)
-        for queue in NAMES.values():
+        for queue in QUEUES.values():
             for identity, _ in await pollers(client, queue):
                 self._lived[identity] = now - BEGAN_WITHIN
 

@@ -47,7 +47,6 @@ from activities.tools import port as tools
 from activities.tools.activity import Callers, ToolActivities, check_arguments
 from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
-from activities.training import port as training
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
 from adapters import (
@@ -69,7 +68,6 @@ from mull import telemetry
 from mull.connection import (
     CALIBRATION,
     GRACE_SECONDS,
-    TASK_QUEUE,
     ConfigurationError,
     NoServerError,
     connect,
@@ -106,13 +104,6 @@ from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
 from workflows.training import RetroformerTrainingWorkflow
 
-NAMES = {
-    "mull": TASK_QUEUE,
-    "llm": models.TASK_QUEUE,
-    "code": sandboxes.TASK_QUEUE,
-    "tools": tools.TASK_QUEUE,
-    "train": training.TASK_QUEUE,
-}
 # Those that a user starts: the helpers, served beside them, have no progress and no sheet.
 WORKFLOWS = [
     SelfConsistencyWorkflow,
@@ -126,10 +117,11 @@ WORKFLOWS = [
     SessionWorkflow,
 ]
 HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
-# Where workers have versions: those that last, or belong to none.
+# Where workers have versions, these move to the newest: they last, or belong to no version.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
-# The seconds that calls in flight have once a worker is told to stop. So many after the longest of
-# them it ends, whatever can't be evicted or closed: before it is killed, as deploy/ says.
+# The seconds that calls in flight have once a worker is told to stop. LAST_SECONDS after the
+# longest of these it ends, even if something can't be evicted or closed: deploy/ has it killed
+# later than that.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
 LAST_SECONDS = 10.0
 # A dead worker's run waits for so long before another takes it, and often twice: for its call, and
@@ -148,7 +140,7 @@ logger = logging.getLogger("mull.worker")
 
 def build(
     client: Client,
-    queues: Sequence[str],
+    queues: Iterable[str],
     model: LanguageModel | None = None,
     *,
     abilities: Callable[[str | None], Abilities] = supposed,
@@ -170,7 +162,7 @@ def build(
     `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
     workflow worker: tests use them to replay every task.
     """
-    client, served = strict(client), dict[str, dict[str, Any]]()
+    client, queues, served = strict(client), set(queues), dict[str, dict[str, Any]]()
     if "mull" in queues:
         served["mull"] = _runs(client, build_id, webhook) | workflow_options
     if "llm" in queues and model is not None:
@@ -195,7 +187,7 @@ def build(
     return [
         Worker(
             client,
-            task_queue=NAMES[queue],
+            task_queue=QUEUES[queue],
             graceful_shutdown_timeout=timedelta(seconds=GRACE[queue]),
             interceptors=[telemetry.Attempts(client), *options.pop("interceptors", ())],
             **(shared | options),
@@ -309,10 +301,10 @@ def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
 
 
 def _watches(options: WorkerOptions, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield what a worker on `mull` looks after beside its runs."""
+    """Yield what a worker on `mull` does beside its runs."""
     if options.metrics is not None:
         yield count_reviews(client)
-        yield watch_versions(client, NAMES.values())
+        yield watch_versions(client, QUEUES.values())
     if os.environ.get(REBUILDS) == "1":
         yield rebuild_traces(options.traces, options.log)
 
@@ -341,7 +333,7 @@ async def serve(options: WorkerOptions, health: Health | None, flush: Callable[[
     webhook = webhook_of(os.environ) if "mull" in served else None
     silence()
     default = _default_model(served)
-    # What imports make stays for good: to search it for garbage would take a quarter of their time.
+    # Imported objects stay for good: searching them for garbage takes a quarter of the time.
     gc.disable()
     client = await connect(only_code=set(served) == {"code"})
     rate, version = options.calls_per_second, options.build_id
@@ -379,7 +371,7 @@ async def serve(options: WorkerOptions, health: Health | None, flush: Callable[[
         )
         start_metrics(client, workers, version)
         await stack.enter_async_context(running(workers))
-        names = [NAMES[queue] for queue in queues]
+        names = [QUEUES[queue] for queue in queues]
         serves = asyncio.Event()
         also = [announce(client, names, serves)]
         also += [] if version is None else [say_version(client, version)]

@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import activity
 
 from activities.critique import Written
-from activities.language_model.port import Heard, LanguageModel, Sampled, Usual, hear
+from activities.language_model.port import Drawn, Heard, LanguageModel, Usual, hear
 from mull.agents.prompts import JudgeReply
 from mull.drafts import Receipt
 from mull.replies import read_reply, reply_schema
@@ -15,8 +15,8 @@ from mull.request import DRAFT_BYTES, Record
 from mull.text import AGAIN, cut_with_note, well_formed
 
 
-class AgentPrompt(Sampled):
-    """A prompt for one text, and its bounds; `episode` and `step` count from 1, 0 is no step."""
+class AgentPrompt(Drawn):
+    """A prompt for one text, and its bounds; `episode` and `step` count from 1, `step` may be 0."""
 
     prompt: str
     episode: int

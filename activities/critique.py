@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from temporalio import activity
 
 from activities.checks import CheckTask, check_draft
-from activities.language_model.port import Asked, LanguageModel, Sampled, Usual, hear
+from activities.language_model.port import Asked, Drawn, LanguageModel, Usual, hear
 from mull.critique.criteria import Criterion
 from mull.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from mull.critique.guardrails import Checked, Report, known_guardrails
@@ -20,7 +20,7 @@ from mull.request import Framing
 from mull.text import cut_with_note, encoded_size, well_formed
 
 
-class WritingTask(Sampled):
+class WritingTask(Drawn):
     """What to write, and within which bounds; `index` counts drafts from 0.
 
     The `guardrails` that check it at once, and the criteria that it `asks_for`, which they read.

@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.language_model.port import Asked, Heard, LanguageModel, Sampled, hear
+from activities.language_model.port import Asked, Drawn, Heard, LanguageModel, hear
 from mull.drafts import Receipt
 from mull.multipath import cases
 from mull.multipath.extraction import extract_code
@@ -50,7 +50,7 @@ class AgentTask(Asked):
     prompt: str
 
 
-class DraftTask(Sampled, AgentTask):
+class DraftTask(Drawn, AgentTask):
     """What to write, from which sources; `index` counts drafts from 0."""
 
     index: int

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.language_model.port import Asked, Heard, LanguageModel, Sampled, Usual, hear
+from activities.language_model.port import Asked, Drawn, Heard, LanguageModel, Usual, hear
 from mull.request import Framing, Record
 from mull.run import Spending
 from mull.sampling.answers import read_answer
@@ -21,7 +21,7 @@ from mull.sampling.result import Response
 from mull.text import cut_encoded, cut_with_note, encoded_size, well_formed
 
 
-class SampleTask(Sampled):
+class SampleTask(Drawn):
     """What to ask for one sample; `index` counts from 0."""
 
     index: int

@@ -13,11 +13,11 @@ from temporalio.exceptions import ApplicationError
 from activities.language_model.port import (
     Abilities,
     Asked,
+    Drawn,
     Heard,
     LanguageModel,
     OnText,
     PermanentModelError,
-    Sampled,
     Usual,
     calls_made,
     hear,
@@ -63,7 +63,7 @@ class TurnTask(Asked):
     step: int
 
 
-class StepTask(Sampled, TurnTask):
+class StepTask(Drawn, TurnTask):
     """The conversation so far, and the tools that may be called; `native`: beside the messages.
 
     With `stream` the reply's text is published to the stream that the workflow has.
@@ -185,8 +185,8 @@ class TurnActivities:
 async def _publishing(task: StepTask) -> AsyncIterator[OnText | None]:
     """Publish what the model writes while the block runs; None where nothing is to be shown.
 
-    An object in the place of tool calls is no text to show. A provider whose streams break again
-    and again is asked for its reply as a whole.
+    An object in place of tool calls is not shown. A provider whose streams break again and again is
+    asked for its reply as a whole.
     """
     shown = task.native or not task.tools
     if not task.stream or not shown or calls_made() > STREAMED_CALLS:
@@ -203,7 +203,7 @@ async def _publishing(task: StepTask) -> AsyncIterator[OnText | None]:
 async def _publish(step: int, texts: deque[str]) -> None:
     """Publish the newest text again and again, as far as it has grown.
 
-    The reply does not depend on it: where the workflow can't be told, it is told no more.
+    The reply does not depend on it: where the workflow can't be reached, publishing stops.
     """
     written, seconds = StreamedText(step=step, attempt=activity.info().attempt), PUBLISH_SECONDS
     try:

@@ -124,12 +124,20 @@ def best_of(seen: PlainResult) -> PlainDraft | None:
     return None if seen.best is None else seen.drafts[seen.best]
 
 
+class ReviewedState(RunState[DecisionT], Generic[DecisionT]):
+    """The state of a loop whose result a person may replace."""
+
+    @abstractmethod
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result."""
+
+
 DraftT = TypeVar("DraftT", bound=Drafted)
 PERSONS_REVISIONS = 5
 
 
 @dataclass
-class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
+class DraftState(ReviewedState[DecisionT], Generic[DecisionT, DraftT]):
     """What the state of a loop has that revises drafts.
 
     `chosen` is the index of the draft that a person scored, or replaced the best one with, and

@@ -23,7 +23,7 @@ from pydantic import (
 from mull.request import explain
 from mull.text import fold, object_schema, well_formed
 
-# 32 bytes for each token that a call may ask for: more is not read in a moment, and is no answer.
+# 32 bytes for each token that a call may ask for: a longer reply is slow to read, and no answer.
 MOST_REPLY_BYTES = 2**20
 # Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
 MOST_MARKS = 100_000
@@ -169,7 +169,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-# What a field of a reply may be. Where a text may be missing, what is no text counts as missing.
+# What a field of a reply may be. Where a text may be missing, any other value counts as missing.
 Text = Annotated[str, BeforeValidator(_text)]
 OptionalText = Annotated[str | None, BeforeValidator(plain_text)]
 Real = Annotated[float, BeforeValidator(_number)]
@@ -286,7 +286,7 @@ def as_json(value: object) -> str:
 
 
 class _BadEscapeError(Exception):
-    """A backslash begins no escape of JSON."""
+    """A backslash does not begin an escape of JSON."""
 
 
 class _BrokenError(Exception):
@@ -304,9 +304,9 @@ class _Parts(NamedTuple):
 def every_object(text: str, key: str) -> list[Members] | None:
     r"""Find all well-formed objects with `key`, in linear time; None where one breaks off.
 
-    What stands inside an object, whole or malformed, is not looked at on its own. Backslashes
-    that begin no escape, as in `\(x\)`, are taken as they stand. After MALFORMED_OBJECTS
-    malformed objects, which no honest reply has, the text counts as broken off.
+    Nothing inside an object, whole or malformed, is searched on its own. Backslashes that do not
+    begin an escape, as in `\(x\)`, are taken as they stand. After MALFORMED_OBJECTS malformed
+    objects the text counts as broken off.
     """
     parts = _parts(text)
     return None if parts.broken else [said for said in parts.objects if said.values_of(key)]

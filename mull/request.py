@@ -77,8 +77,8 @@ class Request(Frozen):
         return TASK_TIMEOUT if 0 < size <= SMALL_BYTES else None
 
 
-# Of Temporal's five, where 1 goes first: a run that a person follows, and any other. A run's later
-# calls come after the first ones of others, and all of a batch comes last.
+# Three of Temporal's five priorities, of which 1 goes first: of runs that a person follows, other
+# runs, and batches. A run's later calls come after the first calls of others.
 PERSON_PRIORITY, NORMAL_PRIORITY, BATCH_PRIORITY = 2, 3, 5
 DRAFT_BYTES = 100_000
 OUTPUT_TOKENS = 4096
@@ -146,8 +146,8 @@ class Result(Record):
 def told(value: Any) -> Any:
     """Take a value apart; what a request asks comes first, and what it does not set is left out.
 
-    So is what holds a default of None, or an empty one: whoever reads it has the same default. Any
-    other field of a result's parts stays, such as the kind by which one is told from another.
+    So is a field at a default of None, or an empty one: its reader has the same default. Any other
+    field of a result's parts stays, such as the kind by which one is told from another.
     """
     if isinstance(value, BaseModel):
         first, fields = getattr(value, "subject_field", None), type(value).model_fields
@@ -236,7 +236,7 @@ class Framing(Frozen):
 
     @property
     def material(self) -> list[str]:
-        """What a text may rest on, whoever reads or judges it: all but the system message."""
+        """What a text may rest on: all but the system message."""
         return [*self.context, *(message.content for message in self.messages)]
 
     @property
@@ -320,7 +320,7 @@ def short_name(name: str) -> str:
 
 
 def parse_request(kind: Any, data: bytes | str) -> Any:
-    """Read a request of this type from JSON, where `true` is no number and "5" no integer.
+    """Read a request of this type from JSON; `true` is not a number, and "5" not an integer.
 
     5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
     """
@@ -329,7 +329,7 @@ def parse_request(kind: Any, data: bytes | str) -> Any:
     while left:
         inner = left.pop()
         if isinstance(inner, list) and len(inner) > MOST_LISTED:
-            # Here, and not by its field's own bound: each element that is wrong would be told.
+            # Refused here, since a field's own bound would list each element that is wrong.
             said = f"a list has {len(inner):,} elements; at most {MOST_LISTED:,} are read"
             raise ValueError(said)
         if isinstance(inner, dict | list):

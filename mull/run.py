@@ -87,7 +87,7 @@ class Usage(Spending):
 
     The totals cover every reply that was recorded (generating, evaluating and, where a run revises,
     revising). `retried` and `cancelled` count the calls that ended without a reply: what the
-    provider charged for those is not known to anyone here.
+    provider charged for them is unknown.
     """
 
     input_tokens: int | None = 0
@@ -136,7 +136,7 @@ INSTRUCTION_TOKENS = 600
 def call_tokens(texts: Iterable[str], limit: int | None) -> int:
     """Estimate the most tokens of a call, by the texts in its prompt and its output limit.
 
-    One that is not set may be as high as the worker sets it for a model that thinks.
+    The worker sets a limit that is None: then that of a model that thinks is assumed.
     """
     shown = sum(map(encoded_size, texts)) // BYTES_A_TOKEN
     return shown + INSTRUCTION_TOKENS + (limit or THINKING_TOKENS)
@@ -388,10 +388,6 @@ class RunState(ABC, Generic[DecisionT]):
     @abstractmethod
     def refused(self, given: Review) -> str | None:
         """Explain why a review is refused; None if it is accepted."""
-
-    def replace(self, text: str, author: str, at: datetime) -> None:
-        """Take a person's text as the result."""
-        raise NotImplementedError("a state that refuses texts never gets here")
 
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.

@@ -193,16 +193,17 @@ def run_sheet(
     answer: Text | None,
     facts: Iterable[Fact],
     tables: Iterable[Table],
+    awaited: str = "call",
     **more: Any,
 ) -> Sheet:
     """Build the sheet of a run: what its loop says of it, and what is the same for all runs.
 
     The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
-    same for all. `doing` says what is under way. Tables without rows are left out. `more` are other
-    fields of the sheet.
+    same for all. `doing` says what is under way, and `awaited` names what is in flight. Tables
+    without rows are left out. `more` are other fields of the sheet.
     """
     made, waits = seen.decisions[-1:], seen.step in WAITS
-    calls = tally_words(seen.in_flight, "call")
+    calls = tally_words(seen.in_flight, awaited)
     busy = f"{doing}, {calls} in flight" if seen.in_flight else doing
     verdict = Verdict(words=busy, tone="running")
     if seen.stop_reason is not None:

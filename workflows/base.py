@@ -34,25 +34,20 @@ with workflow.unsafe.imports_passed_through():
     from mull import telemetry
     from mull.connection import STREAM_POLL
     from mull.details import details
-    from mull.drafts import DraftState
+    from mull.drafts import DraftState, ReviewedState
     from mull.request import Finish, Record, Request, Review
     from mull.run import Part, RunState, Usage
     from mull.sampling.probability import CalibrationMap, Setup
     from mull.sheet import Sheet, draft_sheet
     from mull.text import fitted
     from workflows import notices
-    from workflows.calls import SOMEBODY, Calls, People, require, run_locally
+    from workflows.calls import SOMEBODY, Calls, People, failure, require, run_locally
 
-# Search attributes are keywords, numbers and booleans, and an update is typed by its value.
-Update = (
-    SearchAttributeUpdate[str]
-    | SearchAttributeUpdate[int]
-    | SearchAttributeUpdate[float]
-    | SearchAttributeUpdate[bool]
-)
+Update = SearchAttributeUpdate[Any]
 Attribute = str | float | int | bool
 Number = TypeVar("Number", int, float)
 StateT = TypeVar("StateT", bound=RunState[Any])
+ReviewedT = TypeVar("ReviewedT", bound=ReviewedState[Any])
 DraftStateT = TypeVar("DraftStateT", bound=DraftState[Any, Any])
 
 # Between two writes of the search attributes of a run that goes on.
@@ -66,19 +61,23 @@ UNREGISTERED = (
 class Workflow(ABC):
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
-    A subclass says what its `request_type` is.
+    A subclass says what its `request_type` is, and which fields of a decision its span shows. Its
+    state keeps warnings, and makes the record.
     """
 
     request_type: ClassVar[type[Request]]
+    span_fields: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *inputs: object) -> Self:
         """Reject a start without a valid request, which would fail every workflow task."""
         require(cls.request_type, inputs, f'{{"{cls.request_type.subject_field}": "..."}}')
         return super().__new__(cls)
 
-    def __init__(self, budget_seconds: float | None = None) -> None:
+    def __init__(self, state: Any, budget_seconds: float | None = None) -> None:
         """Begin the time budget, in seconds."""
+        self._state = state
         self._people = People(budget_seconds)
+        self._closing = False
         self._registered: frozenset[str] = frozenset()
         self._trace_id: str | None = None
         self.has_webhook = False
@@ -86,7 +85,8 @@ class Workflow(ABC):
     @workflow.query(description="Where the run stands, what it decided, and what it has spent")
     def progress(self) -> dict[str, Any]:
         """Return the run's record with every field, cut to the size of an event."""
-        return fitted(self._progress()).model_dump(mode="json")
+        shown: dict[str, Any] = fitted(self._progress()).model_dump(mode="json")
+        return shown
 
     @workflow.update(description="End the run with what there is")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -100,22 +100,24 @@ class Workflow(ABC):
         if not (by is None or isinstance(by, Finish)):
             raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
-    @abstractmethod
-    def _progress(self) -> Record: ...
+    def _progress(self) -> Any:
+        return self._state.record(**({} if self._has_ended() else self._under_way()))
+
+    def _under_way(self) -> dict[str, Any]:
+        """List the fields of the record that are empty once the run has ended."""
+        return {}
 
     @abstractmethod
     def _sheet(self) -> Sheet: ...
 
-    @abstractmethod
-    def _has_ended(self) -> bool: ...
-
-    @abstractmethod
-    def _warn(self, warning: str) -> None: ...
+    def _has_ended(self) -> bool:
+        ended: bool = self._state.stopped
+        return ended
 
     async def _find_attributes(self, *run: Setup) -> tuple[CalibrationMap, ...]:
         """Ask once which search attributes are registered; warn if none are.
 
-        Where it is said what the `run` is like, the worker's calibration maps for it are returned.
+        Given what the `run` is like, return the worker's calibration maps for it.
         """
         found = await run_locally(telemetry.ServerActivities.registered_search_attributes, *run)
         if not isinstance(found, telemetry.Registered):
@@ -123,8 +125,23 @@ class Workflow(ABC):
         self._registered, self.has_webhook = frozenset(found.names), found.webhook
         if not self._registered:
             workflow.logger.warning(UNREGISTERED)
-            self._warn(UNREGISTERED)
+            self._state.warn(UNREGISTERED)
         return found.maps
+
+    def _span_decision(self, decision: Any) -> None:
+        with span(telemetry.SPAN_DECISION, "EVALUATOR", self._numbers(decision)):
+            pass
+
+    def _numbers(self, decision: Any) -> dict[str, Attribute]:
+        """Name what the span of a decision shows: a reason that quotes only where content is on."""
+        quotes = self._quotes(decision) and not telemetry.captures_content()
+        reason = () if quotes else ("reason",)
+        return numbers(decision, (*self.span_fields, "stop", "stop_reason", *reason))
+
+    def _quotes(self, decision: Any) -> bool:
+        """Tell whether the reason of a decision may quote a model, a document or a tool."""
+        del decision
+        return False
 
     def _write(self, *updates: Update) -> None:
         """Write those search attributes that the server knows."""
@@ -134,12 +151,39 @@ class Workflow(ABC):
 
     @contextmanager
     def _running(self, **held_to: Attribute) -> Iterator[Span]:
-        """Span the run, with what it is held to."""
-        with run_span({f"mull.{name}": value for name, value in held_to.items()}) as span:
-            context = span.get_span_context()
+        """Span the run, with what it is held to. The span's id is the same on every replay."""
+        info = workflow.info()
+        known: dict[str, Attribute] = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": info.workflow_type,
+            "mull.workflow_id": info.workflow_id,
+            "mull.run_id": info.run_id,
+            **{f"mull.{name}": value for name, value in held_to.items()},
+        }
+        with span(telemetry.SPAN_RUN.format(type=info.workflow_type), "AGENT", known) as current:
+            context = current.get_span_context()
             recorded = context.is_valid and context.trace_flags.sampled
             self._trace_id = f"{context.trace_id:032x}" if recorded else None
-            yield span
+            yield current
+
+    async def _close(self) -> None:
+        """Let every caller of an update have its answer, and take no more of them."""
+        self._closing = True
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    def _record_end(
+        self,
+        span: Span,
+        stop_reason: str,
+        explanation: str,
+        memo: Mapping[str, Any],
+        *updates: Update,
+    ) -> None:
+        """Record how the run ended everywhere but in its result."""
+        self._write(telemetry.STOP_REASON.value_set(stop_reason), *updates)
+        ended = {"stop_reason": stop_reason, "stop_explanation": explanation}
+        workflow.upsert_memo({**ended, **memo})
+        span.set_attribute("mull.stop_reason", stop_reason)
 
     def written_details(self) -> str:
         """Write where the run stands, for the Web UI."""
@@ -147,15 +191,13 @@ class Workflow(ABC):
 
 
 class RunWorkflow(Workflow, Generic[StateT]):
-    """A run with decisions, a budget, and a result that a person may review.
+    """A run with decisions and a budget."""
 
-    A state whose `actions` have neither `revise` nor `score` needs no hook for them.
-    """
+    _state: StateT
 
     def __init__(self, state: StateT) -> None:
         """Begin with nothing asked yet."""
-        super().__init__(state.request.budget_seconds)
-        self._state = state
+        super().__init__(state, state.request.budget_seconds)
         self._calls = Calls(self._people, state)
         self._step: Any = "starting"
         self._written = workflow.now()
@@ -180,15 +222,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         left = self._people.seconds_left()
         if given.revise is not None and left is not None and left <= 0:
             raise refusal("no further revision is possible: the time is up")
-        reason = self._state.refused(given)
-        if reason is not None:
-            raise refusal(reason)
-
-    async def _revise_for(self, asked: str, author: str) -> None:
-        raise NotImplementedError("a state that refuses revisions never gets here")
-
-    def _score(self, score: float, author: str) -> None:
-        raise NotImplementedError("a state that refuses scores never gets here")
+        refuse_if(self._state.refused(given))
 
     @contextmanager
     def _running(self, **held_to: Attribute) -> Iterator[Span]:
@@ -201,27 +235,16 @@ class RunWorkflow(Workflow, Generic[StateT]):
                     self._write(*self._updates(), telemetry.NEEDS_REVIEW.value_set(False))
                 raise
 
-    def _progress(self) -> Any:
-        return self._state.record(**({} if self._has_ended() else self._under_way()))
-
     def _under_way(self) -> dict[str, Any]:
-        """List the fields of the record of a run that goes on."""
         flight, until = self._calls.in_flight, self._people.until
         return {"step": self._step, "in_flight": flight, "review_until": until}
 
-    @abstractmethod
-    def _numbers(self, decision: Any) -> dict[str, Attribute]:
-        """Name what the span of a decision shows: its end, and no text of a model."""
-
-    @abstractmethod
     def _updates(self) -> list[Update]:
         """List the search attributes of where the run stands."""
+        return spending(self._state.used, self._state.model)
 
     def _has_ended(self) -> bool:
         return self._state.stopped and not self._people.waiting
-
-    def _warn(self, warning: str) -> None:
-        self._state.warn(warning)
 
     def _has_room(self, part: Part | None) -> bool:
         """Tell whether the next call may be made; end the run where it may not."""
@@ -235,22 +258,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
 
     def _cut_short(self) -> None:
         """End the run because a person said so, or the time is up."""
-        if self._people.finish is not None:
-            who = self._people.finish.author or SOMEBODY
-            self._stop("finished_by_person", f"finished by {who}", who)
-        else:
-            seconds = self._state.request.budget_seconds
-            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
-
-    async def _wait_for_review(self) -> None:
-        """Wait for a person, and do what they say."""
-        timeout = self._state.request.review_timeout_seconds
-        self._begin_wait(timeout)
-        self._step = "waiting_for_review"
-        if (said := await self._people.wait()) is None:
-            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
-        else:
-            await self._follow(said)
+        self._stop(*self._people.why_over(self._state.request.budget_seconds))
 
     def _begin_wait(self, seconds: float | None) -> None:
         """Begin to wait for a person, and tell the webhook so, where there is one."""
@@ -258,27 +266,8 @@ class RunWorkflow(Workflow, Generic[StateT]):
         if self.has_webhook:
             notices.tell("waiting", stop_reason=self._state.decisions[-1].stop_reason)
 
-    async def _follow(self, said: Review | Finish) -> None:
-        """Do what a person said."""
-        who = said.author or SOMEBODY
-        if isinstance(said, Finish):
-            self._settle("finished_by_person", f"finished by {who}", who)
-        elif said.replace is not None:
-            self._state.replace(said.replace, who, workflow.now())
-            self._settle("replaced_by_person", f"replaced by {who}", who)
-        elif said.score is not None:
-            self._score(said.score, who)
-            self._settle("scored_by_person", f"scored {said.score:g} by {who}", who)
-        elif said.revise is not None:
-            await self._revise_for(said.revise, who)
-        else:
-            self._settle("accepted_by_person", f"accepted by {who}", who)
-
     def _stop(self, reason: str, said: str, author: str | None = None) -> None:
         self._decided(self._state.stop(reason, said, workflow.now(), author))
-
-    def _settle(self, reason: str, said: str, author: str | None = None) -> None:
-        self._decided(self._state.settle(reason, said, workflow.now(), author))
 
     def _decided(self, decision: Any) -> None:
         """Span a decision with its numbers, and write the search attributes if the run goes on."""
@@ -289,45 +278,62 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _write_progress(self, *, waits: bool = False) -> None:
         """Write the search attributes of a run that goes on, which costs the server a task's time.
 
-        That it waits for a person, or does so no more, is written at once.
+        The beginning and the end of a wait for a person are written at once.
         """
         now = workflow.now()
         if waits or self._waits or now - self._written >= BETWEEN_WRITES:
             self._write(*self._updates())
             self._written, self._waits = now, waits
 
-    def _span_decision(self, decision: Any) -> None:
-        with span(telemetry.SPAN_DECISION, "EVALUATOR", self._numbers(decision)):
-            pass
-
     def _conclude(self, span: Span, memo: Mapping[str, Any], *updates: Update) -> None:
         """Record the outcome everywhere but in the result."""
         last = self._state.decisions[-1]
-        stopped = telemetry.STOP_REASON.value_set(last.stop_reason)
-        self._write(*self._updates(), stopped, *updates)
-        ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
-        workflow.upsert_memo({**ended, **memo})
+        self._record_end(span, last.stop_reason, last.reason, memo, *self._updates(), *updates)
         span.set_attributes(self._numbers(last))
         for name, metric in telemetry.MEASURES.items():
             if memo.get(name) is not None:
                 metric.record(workflow.metric_meter(), memo[name])
 
 
-class DraftWorkflow(RunWorkflow[DraftStateT]):
+class ReviewedWorkflow(RunWorkflow[ReviewedT], Generic[ReviewedT]):
+    """A run whose result a person may accept or replace, or more if it overrides `_follow`."""
+
+    async def _wait_for_review(self) -> None:
+        """Wait for a person, and do what they say."""
+        timeout = self._state.request.review_timeout_seconds
+        self._begin_wait(timeout)
+        self._step = "waiting_for_review"
+        if (said := await self._people.wait()) is None:
+            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+        elif isinstance(said, Finish):
+            self._settle(*self._people.why_over(None))
+        else:
+            await self._follow(said, said.author or SOMEBODY)
+
+    async def _follow(self, said: Review, who: str) -> None:
+        """Do what a person said, which the state did not refuse."""
+        if said.replace is not None:
+            self._state.replace(said.replace, who, workflow.now())
+            self._settle("replaced_by_person", f"replaced by {who}", who)
+        else:
+            self._settle("accepted_by_person", f"accepted by {who}", who)
+
+    def _settle(self, reason: str, said: str, author: str | None = None) -> None:
+        self._decided(self._state.settle(reason, said, workflow.now(), author))
+
+
+class DraftWorkflow(ReviewedWorkflow[DraftStateT]):
     """A run that revises drafts, with what is shown of it unless it says otherwise."""
 
     def _sheet(self) -> Sheet:
         return draft_sheet(self._progress())
 
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
-        """Name what the span of a decision shows: its end, and no text of a model."""
-        waits = {"mull.needs_review": decision.waits_for_review}
-        return {**waits, **numbers(decision, ("stop", "stop_reason", "reason"))}
+        return {**super()._numbers(decision), "mull.needs_review": decision.waits_for_review}
 
     def _updates(self) -> list[Update]:
-        """List the search attributes of where the run stands."""
-        waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
-        return [waits, *spending(self._state.used, self._state.model)]
+        waits = self._state.decisions[-1].waits_for_review
+        return [telemetry.NEEDS_REVIEW.value_set(waits), *super()._updates()]
 
 
 @contextmanager
@@ -338,21 +344,6 @@ def span(
     events = workflow.create_event_group(group).scope() if group else nullcontext()
     tracer, known = trace.get_tracer(telemetry.TRACER), {telemetry.KIND: kind, **attributes}
     with tracer.start_as_current_span(name, attributes=known) as current, events:
-        yield current
-
-
-@contextmanager
-def run_span(more: Mapping[str, Attribute]) -> Iterator[Span]:
-    """Span the whole run, with `more` attributes. Its id is the same on every replay."""
-    info = workflow.info()
-    known = {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": info.workflow_type,
-        "mull.workflow_id": info.workflow_id,
-        "mull.run_id": info.run_id,
-        **more,
-    }
-    with span(telemetry.SPAN_RUN.format(type=info.workflow_type), "AGENT", known) as current:
         yield current
 
 
@@ -386,11 +377,17 @@ def _count(stop_reason: str) -> None:
 
 def refusal(reason: str) -> ApplicationError:
     """Make the refusal of an update, which changes nothing."""
-    return ApplicationError(reason, type="Refused", non_retryable=True)
+    return failure("Refused", reason)
+
+
+def refuse_if(reason: str | None) -> None:
+    """Refuse an update, if there is a reason."""
+    if reason is not None:
+        raise refusal(reason)
 
 
 class Inbound(Interceptor):
-    """Sees a run's start, updates, and query for details; `strict`ly no update has no input."""
+    """Sees a run's start, updates and queries; if `strict`, refuses updates without any input."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self._part = _StrictInbound if strict else _Inbound
@@ -404,7 +401,7 @@ class Inbound(Interceptor):
 
 class _Inbound(WorkflowInboundInterceptor):
     async def execute_workflow(self, call: ExecuteWorkflowInput) -> Any:
-        """Count the run by how it ends, unless its task is retried; tell of a failure."""
+        """Count the run by how it ends, unless its task is retried; send a notice of a failure."""
         try:
             result = await super().execute_workflow(call)
         except (FailureError, ValidationError, asyncio.CancelledError) as error:
@@ -419,8 +416,8 @@ class _Inbound(WorkflowInboundInterceptor):
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
         """Hand the validator one input, whatever was given: None or all of them together.
 
-        So an update with no or several inputs is refused in words, as one wrong input is. The poll
-        of a stream would take anything, and then fail every workflow task.
+        So an update with no or several inputs is refused in words, as one wrong input is. The SDK's
+        poll of a stream has no validator: a wrong input would fail every workflow task.
         """
         if len(call.args) != 1:
             call.args = [call.args or None]
@@ -436,7 +433,7 @@ class _Inbound(WorkflowInboundInterceptor):
             workflow.logger.warning("a malformed signal was dropped: %r", error)
 
     async def handle_query(self, call: HandleQueryInput) -> object:
-        """Write the current details where they are asked for: to keep them would cost every run."""
+        """Write the current details when they are asked for: keeping them would cost every run."""
         answer: object = await super().handle_query(call)
         run: object = workflow.instance()
         # A run of `DoctorWorkflow` has no details.
@@ -447,7 +444,7 @@ class _Inbound(WorkflowInboundInterceptor):
 
 class _StrictInbound(_Inbound):
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
-        """Refuse an update without any input: nobody encrypted it."""
+        """Refuse an update without any input, since nothing in it is encrypted."""
         if not call.args:
             raise refusal("an update without an encrypted input: give one, such as {}")
         super().handle_update_validator(call)

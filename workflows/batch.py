@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import (
-    ApplicationError,
     FailureError,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
@@ -36,13 +35,12 @@ with workflow.unsafe.imports_passed_through():
     from mull.batch.sheet import sheet, standing
     from mull.request import BATCH_PRIORITY, TASK_TIMEOUT, Finish
     from mull.sheet import Sheet
-    from mull.text import encoded_size
     from workflows import base
-    from workflows.base import Workflow, refusal
-    from workflows.calls import INVALID_REQUEST
+    from workflows.base import Workflow, refusal, refuse_if
+    from workflows.calls import check_id, failure
     from workflows.children import Children, why_it_failed
 
-# A page that is not heard of for so long is told again what it may do, or is found to be gone.
+# A page that is silent for so long is told again what it may do, or turns out to be gone.
 SILENCE = timedelta(minutes=10)
 CANCELLED_AT_ONCE = 100
 # Pages that were accepted or have ended in one history, each of a dozen events.
@@ -55,35 +53,33 @@ class BatchWorkflow(Workflow):
     """Make the runs of a plan; a run that fails is recorded and does not fail the batch."""
 
     request_type = BatchRequest
+    _state: Batch | Pages
 
     @workflow.init
     def __init__(self, request: BatchRequest) -> None:
         """Begin with the runs that are carried over alone; a page may come before `run` begins."""
-        super().__init__()
         identity = workflow.info().workflow_id
         self._request = request
         self._batch = Batch(request, identity)
         self._pages = Pages(request, identity)
-        self._state: Batch | Pages = self._pages if request.pages else self._batch
+        super().__init__(self._pages if request.pages else self._batch)
         self._children = Children()
-        # Whether something was said to this run, and whether its pages have to be told of it.
+        # Whether a signal or an update came, and whether the pages have to be told of it.
         self._news = False
         self._untold = bool(self._pages.in_flight)
         self._adding = asyncio.Lock()
-        self._closing = False
 
     @workflow.run
     async def run(self, request: BatchRequest) -> BatchResult:
         """Make every run that fits the budgets, and return what became of each."""
         # The id of a page is made of its batch's.
-        if request.page is None and encoded_size(workflow.info().workflow_id) > ID_BYTES:
-            said = f"workflow id over {ID_BYTES} bytes; the ids of the runs begin with it"
-            raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
+        if request.page is None:
+            check_id(ID_BYTES, "runs")
         with self._running(**{"batch.runs": request.total}) as span:
             try:
                 await self._find_attributes()
                 await self._make_all()
-                # What is said meanwhile counts too: it would be lost in a new history.
+                # Updates that come meanwhile count too: a new history would lose them.
                 await self._close()
             except asyncio.CancelledError:
                 await self._close()
@@ -103,8 +99,7 @@ class BatchWorkflow(Workflow):
     async def add_page(self, page: BatchPage) -> int:
         """Hold a page in a child workflow. The same page is taken once, however often it comes."""
         async with self._adding:
-            if (reason := self._pages.refuses(page)) is not None:
-                raise refusal(reason)
+            refuse_if(self._pages.refuses(page))
             if not self._pages.has(page):
                 await self._hold(page)
                 self._pages.accept(page)
@@ -120,12 +115,10 @@ class BatchWorkflow(Workflow):
             raise refusal("this batch was started with its items")
         if self._people.finish is not None:
             raise refusal("the batch is being finished")
-        reason = self._pages.refuses(page)
-        if reason is not None:
-            raise refusal(reason)
+        refuse_if(self._pages.refuses(page))
         if (self._full or self._closing) and not self._pages.has(page):
             said = "the batch goes on in a new history: send the page again"
-            raise ApplicationError(said, type=BATCH_CONTINUES, non_retryable=True)
+            raise failure(BATCH_CONTINUES, said)
 
     @workflow.update(description="Start no more runs until it is resumed")
     def pause(self, by: Finish | None = None) -> None:
@@ -173,9 +166,6 @@ class BatchWorkflow(Workflow):
     def _has_ended(self) -> bool:
         return self._state.stop_reason is not None
 
-    def _warn(self, warning: str) -> None:
-        self._state.warn(warning)
-
     def _pause(self, *, paused: bool) -> None:
         self._state.pause(paused=paused)
         self._news = self._untold = True
@@ -198,7 +188,7 @@ class BatchWorkflow(Workflow):
         except WorkflowAlreadyStartedError:
             said = f"{identity} still runs, from an earlier batch: cancel it first"
             raise refusal(said) from None
-        # How it ends is told by its signal.
+        # The page signals how it ended.
         held.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _make_all(self) -> None:
@@ -234,7 +224,7 @@ class BatchWorkflow(Workflow):
             identity = self._pages.id_of(number)
             page = workflow.get_external_workflow_handle_for(BatchWorkflow.run, identity)
             try:
-                # Of a signal on its way the SDK keeps a cancellation from whoever waits for it.
+                # The SDK would swallow a cancellation that comes while a signal is on its way.
                 allowed = page.signal(BatchWorkflow.allow, self._pages.allowance(number))
                 await asyncio.shield(allowed)
             except FailureError:
@@ -261,11 +251,6 @@ class BatchWorkflow(Workflow):
         for first in range(0, len(left), CANCELLED_AT_ONCE):
             await asyncio.gather(*map(cancel, left[first : first + CANCELLED_AT_ONCE]))
 
-    async def _close(self) -> None:
-        """Let every caller of an update have its answer."""
-        self._closing = True
-        await workflow.wait_condition(workflow.all_handlers_finished)
-
     @property
     def _full(self) -> bool:
         """Whether the history is long enough."""
@@ -273,7 +258,7 @@ class BatchWorkflow(Workflow):
         return self._children.steps > 0 and self._children.is_full(most)
 
     async def _until_news(self, silence: timedelta | None = None) -> None:
-        """Wait until a run or a page has ended, or somebody has said something."""
+        """Wait until a run or a page has ended, or a signal or an update has come."""
         self._news = False
         try:
             await workflow.wait_condition(
@@ -284,7 +269,7 @@ class BatchWorkflow(Workflow):
                 timeout=silence,
             )
         except TimeoutError:
-            # The pages in flight are told again what they may do, or found to be gone.
+            # Tell the pages in flight again what they may do, or find that they are gone.
             self._children.steps += 1
             self._untold = True
 
@@ -320,15 +305,9 @@ class BatchWorkflow(Workflow):
         self._news = True
 
     def _conclude(self, span: Span, result: BatchResult) -> BatchResult:
-        self._write(
-            telemetry.STOP_REASON.value_set(result.stop_reason or "completed"),
-            base.set_or_clear(telemetry.TOKENS, result.tokens),
-            base.set_or_clear(telemetry.COST_USD, result.cost_usd),
-        )
-        workflow.upsert_memo(
-            {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
-        )
+        tokens = base.set_or_clear(telemetry.TOKENS, result.tokens)
+        cost = base.set_or_clear(telemetry.COST_USD, result.cost_usd)
+        self._record_end(span, str(result.stop_reason), result.stop_explanation, {}, tokens, cost)
         counts = result.model_dump(include={"completed", "failed", "cancelled", "not_started"})
         span.set_attributes({f"mull.batch.{name}": count for name, count in counts.items()})
-        span.set_attribute("mull.stop_reason", result.stop_reason)
         return result

@@ -1,7 +1,6 @@
-"""The calls of a run: time-outs, waiting, and what a failure means.
+"""The calls of a run: how they are made and awaited, and what a failure means.
 
-A person, the deadline or a cancellation may end a wait before its time. Every time-out is stated
-here, together: client < attempt < whole.
+A person, the deadline or a cancellation may end a wait before its time.
 """
 
 import asyncio
@@ -10,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy
@@ -25,116 +24,38 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.language_model import port as models
-    from mull.connection import silence
-    from mull.request import (
-        CALL_SECONDS,
-        NORMAL_PRIORITY,
-        THINKING_TOKENS,
-        Finish,
-        Request,
-        Review,
-        call_seconds,
-    )
+    from mull.request import NORMAL_PRIORITY, Finish, Request, Review
     from mull.run import Part, RunState
+    from mull.text import encoded_size
+    from workflows.times import LOCAL
 
 Value = TypeVar("Value")
 
 SOMEBODY = "a person"
-INVALID_REQUEST = "InvalidRequest"
 
-# A call that is made once at most is lost with its worker: that is not worth a hasty guess, and
-# such a worker may be silent for so many times as long.
-ONLY_CALL_SILENCE = 2
-AFTER_A_LOSS = timedelta(seconds=0.1)
-CLIENT_MARGIN = timedelta(seconds=15)
-# Such a call is ended by its worker; this is for a worker that is lost.
-BOUNDED_MARGIN = timedelta(seconds=1)
-LONGEST_WAIT = timedelta(seconds=60)
-QUEUE = timedelta(hours=1)
-LOCAL = timedelta(seconds=10)
-# A first index of 10,000 files takes under a minute on two idle cores: ten times that for a folder
-# of 50,000, for PDFs, or for a busy machine. An attempt that ends too early loses seconds: the
-# next one goes on from what was kept.
-INDEXING = timedelta(minutes=10)
-# As long as a search waits for another worker that writes the same index.
-INDEX_LOCK = timedelta(seconds=60)
-# Starting MCP servers, and listing their tools: a worker waits 15 s for those of a server. A turn
-# of a minute has time left for an answer, also where no worker lists any.
-STARTING = timedelta(seconds=20)
-# Making a sandbox, and clearing it away, on a machine that is busy.
-SANDBOX = timedelta(seconds=30)
+
+def failure(kind: str, said: str) -> ApplicationError:
+    """Make the failure of a run or an update, by its kind and its words."""
+    return ApplicationError(said, type=kind, non_retryable=True)
+
+
+def invalid_request(said: str) -> ApplicationError:
+    """Make the failure of a run whose request can't be met."""
+    return failure("InvalidRequest", said)
 
 
 def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
     """Fail the run of a start without one valid request."""
     if len(inputs) != 1 or not isinstance(inputs[0], kind):
-        raise ApplicationError(
-            f"no request: start this workflow with one JSON object, such as {example}",
-            type=INVALID_REQUEST,
-            non_retryable=True,
-        )
+        said = f"no request: start this workflow with one JSON object, such as {example}"
+        raise invalid_request(said)
 
 
-def call_times(
-    client_seconds: float | None,
-    max_attempts: int,
-    *limits: int | None,
-    usual: float = CALL_SECONDS,
-) -> dict[str, Any]:
-    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none.
-
-    Without `client_seconds` they are those for its limits of tokens. One that is not set is the
-    worker's to know, and taken to be a thinking model's.
-    """
-    if client_seconds is None:
-        longest = (call_seconds(limit or THINKING_TOKENS, usual) for limit in limits or (None,))
-        client_seconds = max(longest)
-    times = work_times(client_seconds, max_attempts)
-    times["retry_policy"].maximum_attempts = 0
-    # An error brings its own wait (activities/language_model/port.py), but for a lost worker's.
-    times["retry_policy"].initial_interval = AFTER_A_LOSS
-    return times
-
-
-def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs around a client's, in seconds, as the SDK's options of an activity.
-
-    The attempt outlasts the client by a margin, in which the call waits for its turn. The whole
-    has room for every attempt, with the longest wait before it (a server's Retry-After is cut to
-    that) and an hour in the queue.
-    """
-    attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
-    return {
-        "start_to_close_timeout": attempt,
-        "schedule_to_close_timeout": (attempt + LONGEST_WAIT) * max_attempts + QUEUE,
-        # A worker that hangs for longer loses its calls too: they are made, and paid for, again.
-        "heartbeat_timeout": timedelta(seconds=silence())
-        * (1 if max_attempts > 1 else ONLY_CALL_SILENCE),
-        "retry_policy": RetryPolicy(
-            initial_interval=timedelta(seconds=1),
-            backoff_coefficient=2.0,
-            maximum_interval=timedelta(seconds=30),
-            maximum_attempts=max_attempts,
-            non_retryable_error_types=["PayloadsTooLarge"],
-        ),
-    }
-
-
-def retrieval_times(max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a search: the first one of a folder also indexes it."""
-    return work_times((INDEX_LOCK + INDEXING).total_seconds(), max_attempts)
-
-
-def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a test of code that may run for so many seconds."""
-    return work_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
-
-
-def bounded_times(seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a call that holds up a turn: all its attempts share these seconds."""
-    whole = timedelta(seconds=seconds) + BOUNDED_MARGIN
-    times = work_times(seconds, max_attempts)
-    return {**times, "start_to_close_timeout": whole, "schedule_to_close_timeout": whole}
+def check_id(most_bytes: int, children: str) -> None:
+    """Fail a run whose id is too long to begin the ids of its `children`."""
+    if encoded_size(workflow.info().workflow_id) > most_bytes:
+        said = f"workflow id over {most_bytes} bytes; the ids of the {children} begin with it"
+        raise invalid_request(said)
 
 
 def permanent(error: ActivityError) -> ApplicationError | None:
@@ -144,15 +65,15 @@ def permanent(error: ActivityError) -> ApplicationError | None:
     """
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.non_retryable and not cause.details:
-        return ApplicationError(cause.message, type=cause.type, non_retryable=True)
+        return failure(str(cause.type), cause.message)
     return None
 
 
 def unreachable(error: object) -> ApplicationError | None:
-    """Return the failure of a run without any reply, where nothing listened to its call."""
+    """Return the failure of a run without any reply, if nothing listened to this call."""
     cause = error.cause if isinstance(error, ActivityError) else None
     if isinstance(cause, ApplicationError) and cause.type == models.UNREACHABLE:
-        return ApplicationError(cause.message, type=cause.type, non_retryable=True)
+        return failure(cause.type, cause.message)
     return None
 
 
@@ -178,17 +99,18 @@ class Lost(NamedTuple):
     @property
     def failure(self) -> ApplicationError:
         """The failure of the run, where it can't do without the reply."""
-        return ApplicationError(self.said, type=self.kind, non_retryable=True)
+        return failure(self.kind, self.said)
 
 
-def lost(error: str | None) -> Lost:
-    """Split an error line into its kind, before the colon, and its words."""
-    kind, _, said = (error or "no reply").partition(": ")
-    return Lost(kind, said) if said and " " not in kind else Lost("NoReply", error or kind)
+def lost(error: ActivityError | str | None) -> Lost:
+    """Split an error, or its line, into its kind, before the colon, and its words."""
+    line = explain(error) if isinstance(error, ActivityError) else error
+    kind, _, said = (line or "no reply").partition(": ")
+    return Lost(kind, said) if said and " " not in kind else Lost("NoReply", line or kind)
 
 
 def attempts_of(error: ActivityError, most: int) -> int:
-    """Count the calls made for one that failed for good: one where it could never work."""
+    """Count the calls of an activity that failed for good: 1 if no such call can work."""
     if isinstance(error.cause, ApplicationError) and error.cause.details:
         return int(error.cause.details[0])
     return 1 if permanent(error) is not None else most
@@ -197,13 +119,13 @@ def attempts_of(error: ActivityError, most: int) -> int:
 def priority(*, first: bool = True) -> Priority:
     """Say which calls come before this one: those of runs with a lower key, and first calls.
 
-    By its fairness key each run has its turn, where the server has `matching.enableFairness`: it is
-    that of the run's start, or made of the id of the run that all began with, whose words it hides.
+    By its fairness key each run has its turn, where the server has `matching.enableFairness`. The
+    key is that of the run's start, or a hash of the root run's id, which may hold words of its own.
     """
     info = workflow.info()
     key, root = info.priority.priority_key or NORMAL_PRIORITY, info.root or info
     own = info.priority.fairness_key or sha256(root.workflow_id.encode()).hexdigest()[:16]
-    # Of a batch all calls are the last ones, and nothing that a person asks is among them.
+    # All calls of a batch have the last priority already.
     later = not first and key <= NORMAL_PRIORITY
     return Priority(priority_key=key + later, fairness_key=own)
 
@@ -211,8 +133,8 @@ def priority(*, first: bool = True) -> Priority:
 async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
     """Run a quick activity in this worker, once; return None where it fails.
 
-    A query meanwhile ends the workflow task, and then a replay has the result before the events of
-    the next task, which the run saw first. So it is for where nothing else is waited for.
+    Use it only where nothing else is waited for: a query meanwhile ends the workflow task, and then
+    a replay has the result before the events of the next task, which the run saw first.
     """
     return await _once(workflow.execute_local_activity, activity, inputs)
 
@@ -232,7 +154,7 @@ async def _once(execute: Callable[..., Any], activity: Any, inputs: Sequence[obj
         )
     except FailureError as error:
         if is_cancelled_exception(error):
-            # It is the run that was cancelled: who clears up after that looks for nothing else.
+            # The run itself was cancelled, and what clears up after it expects CancelledError.
             raise asyncio.CancelledError from error
         workflow.logger.warning("a quick activity failed: %s", error)
         return None
@@ -241,7 +163,8 @@ async def _once(execute: Callable[..., Any], activity: Any, inputs: Sequence[obj
 class People:
     """A person's input to a run: the review that it waits for, and a request to end it.
 
-    `budget_seconds` is the time until the deadline, None without one; waiting for people is free.
+    `budget_seconds` is the time until the deadline, None for no deadline. The time that people take
+    does not count.
     """
 
     def __init__(self, budget_seconds: float | None = None) -> None:
@@ -265,9 +188,19 @@ class People:
 
     @property
     def late(self) -> bool:
-        """True once the deadline has passed; with less than a timer's resolution left it has."""
+        """True once the deadline has passed, or less than a timer's resolution is left."""
         left = self.seconds_left()
         return left is not None and left < 0.001
+
+    def why_over(self, seconds: float | None) -> tuple[str, str, str | None]:
+        """Return the stop reason of a run that is over, its words, and the person who ended it.
+
+        `seconds` is the run's time budget.
+        """
+        if self.finish is None:
+            return "deadline", f"the time budget of {seconds:g} seconds is used up", None
+        who = self.finish.author or SOMEBODY
+        return "finished_by_person", f"finished by {who}", who
 
     def seconds_left(self) -> float | None:
         """Return the seconds until the deadline, None without one."""
@@ -283,7 +216,7 @@ class People:
             self._timer = asyncio.get_running_loop().call_later(left, self._wake)
 
     def _wake(self) -> None:
-        # The time a person took is free: calls that are under way have as much again.
+        # The time a person took does not count: calls under way have as much more.
         self._timer = None
         if self._since is None:
             self.wake_at_deadline()
@@ -323,8 +256,8 @@ async def settle(
 ) -> int:
     """Wait for all calls, for `enough`, for the deadline, or for a person who ends the run.
 
-    Calls that still run are cancelled. Return how many. The deadline is none for what may be
-    `late`.
+    Cancel the calls that still run, and return how many. The deadline does not end calls that may
+    be `late`.
     """
     awaited = list(calls)
     people.wake_at_deadline()
@@ -348,6 +281,31 @@ async def settle(
     return len(waiting)
 
 
+class Call(NamedTuple, Generic[Value]):
+    """A call of an activity: its input, its summary, its time-outs, and where it is made.
+
+    The deadline does not end one that may be `late`.
+    """
+
+    activity: Callable[..., Awaitable[Value]]
+    task: object
+    summary: str
+    times: dict[str, Any]
+    queue: str = models.TASK_QUEUE
+    late: bool = False
+
+    def start(self, *, first: bool = True) -> workflow.ActivityHandle[Value]:
+        """Start it; the first one of its kind in a run comes before others."""
+        return workflow.start_activity_method(
+            self.activity,
+            args=[self.task],
+            task_queue=self.queue,
+            summary=self.summary,
+            priority=priority(first=first),
+            **self.times,
+        )
+
+
 class Calls:
     """Calls that are awaited one by one, or side by side; `in_flight` counts those under way.
 
@@ -360,23 +318,14 @@ class Calls:
         self._made = set[str]()
         self.in_flight = 0
 
-    async def ask(
-        self,
-        part: Part,
-        activity: Callable[..., Awaitable[Value]],
-        task: object,
-        summary: str,
-        times: dict[str, Any],
-        *,
-        late: bool = False,
-    ) -> Value | ActivityError | None:
+    async def ask(self, part: Part, call: Call[Value]) -> Value | ActivityError | None:
         """Ask a model as `make` does; count what it cost, and warn of what was not sent.
 
         Raises ApplicationError where nothing listens, and no reply ever came to the run.
         """
-        reply = await self.make(activity, task, summary, times, late=late)
+        reply = await self.make(call)
         if isinstance(reply, ActivityError):
-            policy: RetryPolicy = times["retry_policy"]
+            policy: RetryPolicy = call.times["retry_policy"]
             most = policy.maximum_attempts or self._state.request.max_attempts
             self._state.pay(part, None, attempts_of(reply, most))
             failure = unreachable(reply)
@@ -389,13 +338,7 @@ class Calls:
         return reply
 
     async def ask_twice(
-        self,
-        part: Part,
-        activity: Callable[..., Awaitable[Value]],
-        task: models.Asked,
-        summary: str,
-        times: dict[str, Any],
-        has_room: Callable[[], bool],
+        self, part: Part, call: Call[Value], has_room: Callable[[], bool]
     ) -> list[Value | ActivityError | None]:
         """Ask as `ask` does, and once more with what was wrong where the reply can't be read.
 
@@ -403,60 +346,39 @@ class Calls:
         before each call, and there is no call without room.
         """
         replies = list[Value | ActivityError | None]()
+        asked: Any = call.task
         for again in ("", " again: the reply could not be read"):
             if not has_room():
                 break
-            reply: Any = await self.ask(part, activity, task, f"{summary}{again}", times)
+            summary = f"{call.summary}{again}"
+            reply: Any = await self.ask(part, call._replace(task=asked, summary=summary))
             replies.append(reply)
             if not getattr(reply, "unreadable", False):
                 break
-            task = task.model_copy(update={"error": reply.error})
+            asked = asked.model_copy(update={"error": reply.error})
         return replies
 
-    async def text(
-        self,
-        part: Part,
-        activity: Callable[..., Awaitable[Written]],
-        task: object,
-        summary: str,
-        times: dict[str, Any],
-    ) -> Written | Lost | None:
+    async def text(self, part: Part, call: Call[Written]) -> Written | Lost | None:
         """Ask for a text as `ask` does; say why there is none, None where it was cut short."""
-        written = await self.ask(part, activity, task, summary, times)
+        written = await self.ask(part, call)
         if isinstance(written, ActivityError):
-            return lost(explain(written))
+            return lost(written)
         return lost(written.error) if written and written.text is None else written
 
-    async def make(
-        self,
-        activity: Callable[..., Awaitable[Value]],
-        task: object,
-        summary: str,
-        times: dict[str, Any],
-        queue: str = models.TASK_QUEUE,
-        *,
-        late: bool = False,
-    ) -> Value | ActivityError | None:
+    async def make(self, call: Call[Value]) -> Value | ActivityError | None:
         """Call an activity, and return its value, its error, or None where it was cut short."""
-        first, name = activity.__name__ not in self._made, activity.__name__
+        name = call.activity.__name__
+        started = call.start(first=name not in self._made)
         self._made.add(name)
-        call: workflow.ActivityHandle[Value] = workflow.start_activity_method(
-            activity,
-            args=[task],
-            task_queue=queue,
-            summary=summary,
-            priority=priority(first=first),
-            **times,
-        )
         self.in_flight += 1
         try:
-            self._state.lose(await settle([call], self._people, late=late))
+            self._state.lose(await settle([started], self._people, late=call.late))
         except asyncio.CancelledError:
             self._state.lose(1)
             raise
         finally:
             self.in_flight -= 1
-        return outcome(call)
+        return outcome(started)
 
 
 def outcome(call: workflow.ActivityHandle[Value]) -> Value | ActivityError | None:

@@ -12,7 +12,8 @@ with workflow.unsafe.imports_passed_through():
     from activities.doctor import Check, DoctorRequest, DoctorResult, Examination
     from workflows.calls import explain, priority, require
 
-# The sandbox's self-test and a call of a slow model have room; a queue that nobody serves has not.
+# Long enough for the sandbox's self-test and a call of a slow model. A queue without workers fails
+# by the first.
 TO_START, TO_END = timedelta(seconds=10), timedelta(seconds=60)
 
 

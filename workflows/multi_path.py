@@ -1,6 +1,6 @@
 """Retrieve, route, then research or code: each draft is checked and revised."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeVar
 
@@ -32,30 +32,20 @@ with workflow.unsafe.imports_passed_through():
     from mull.multipath.sheet import sheet
     from mull.multipath.state import Mode, Node, Passage
     from mull.multipath.suite import Suite
+    from mull.request import Review
     from mull.run import Part
     from mull.sheet import Sheet
     from mull.text import CUT_NOTE
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import (
-        Lost,
-        call_times,
-        explain,
-        lost,
-        permanent,
-        retrieval_times,
-        run_locally,
-        test_times,
-    )
+    from workflows.calls import Call, Lost, explain, lost, run_locally
+    from workflows.times import call_times, retrieval_times, test_times
 
 Value = TypeVar("Value", bound=Replied)
 
 WRITES = frozenset({"generate_report", "generate_code"})
 # Their explanations quote what a model, a test or a document said.
 QUOTING: frozenset[StopReason] = frozenset({"unrouted", "reflection_failed", "test_failed"})
-NUMBERS = (
-    "after", "next", "mode", "revisions", "critiques", "passed", "total", "stop", "stop_reason",
-)  # fmt: skip
 
 
 class Ended(Exception):  # noqa: N818 - an outcome, as StopIteration is, and not an error
@@ -71,6 +61,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
     request_type = MultiPathRequest
+    span_fields = ("after", "next", "mode", "revisions", "critiques", "passed", "total")
 
     @workflow.init
     def __init__(self, request: MultiPathRequest) -> None:
@@ -124,9 +115,10 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 )
                 times = retrieval_times(request.max_attempts)
                 summary = f"up to {request.passages} passages"
-                found = await self._calls.make(DocumentActivities.retrieve, task, summary, times)
+                call = Call(DocumentActivities.retrieve, task, summary, times)
+                found = await self._calls.make(call)
                 if isinstance(found, ActivityError):
-                    raise permanent(found) or lost(explain(found)).failure
+                    raise lost(found).failure
                 if found is None:
                     raise Ended
                 passages = found.passages
@@ -136,9 +128,9 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         self._decided(self._state.retrieved(passages, workflow.now()))
 
     async def _route(self) -> None:
-        """Choose M, as the request or the model says; a reply unreadable twice is an outcome.
+        """Choose M, as the request or the model says; two unreadable replies are an outcome.
 
-        Raises ApplicationError where the model can't be asked at all: nothing is there to keep.
+        Raises ApplicationError where the model can't be asked at all, since there is no draft.
         """
         mode = self._request.mode
         with self._node("route", None if mode else "evaluating") as span:
@@ -146,8 +138,9 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 why = "the request names it"
                 routing = Routing(mode=mode, reason=why, chosen_by="request")
             else:
-                asked = MultiPathActivities.route, AgentTask.of(self._request), "research or code"
-                reply = await self._ask("evaluating", *asked)
+                task = AgentTask.of(self._request)
+                call = Call(MultiPathActivities.route, task, "research or code", self._times)
+                reply = await self._ask("evaluating", call)
                 if isinstance(reply, Lost):
                     raise reply.failure
                 routing = reply.routing
@@ -166,12 +159,12 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             critiques=run.critiques,
             suggestions=run.suggestions,
         )
-        refines = f": draft {run.revisions} refined" if index else ""
-        asked = MultiPathActivities.generate_report, task, f"draft {index + 1}{refines}"
-        await self._generate("generate_report", "research", *asked)
+        summary = f"draft {index + 1}" + (f": draft {run.revisions} refined" if index else "")
+        call = Call(MultiPathActivities.generate_report, task, summary, self._times)
+        await self._generate("generate_report", "research", call)
 
     async def _reflect_on_report(self) -> None:
-        """Find K of the newest report; where that can't be had twice, the run ends."""
+        """Find K of the newest report; the run ends where two replies can't be used."""
         request, index = self._request, len(self._state.drafts) - 1
         task = ReflectionTask.of(
             request,
@@ -182,9 +175,9 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             writer=request.model,
         )
         summary = f"draft {index + 1}: ask {request.judge or 'the judge'}"
-        asked = MultiPathActivities.reflect_on_report, task, summary
+        call = Call(MultiPathActivities.reflect_on_report, task, summary, self._times)
         with self._node("reflect_on_report", "evaluating") as span:
-            reply = await self._ask("evaluating", *asked)
+            reply = await self._ask("evaluating", call)
             if isinstance(reply, Lost) or reply.error is not None:
                 why = reply if isinstance(reply, Lost) else reply.error
                 raise Ended("reflection_failed", f"reflection on the report failed: {why}")
@@ -215,11 +208,11 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             await self._write_tests()
 
     async def _write_tests(self) -> None:
-        """Have tests written; where they can't be had twice, the run goes on without."""
+        """Have tests written; the run goes on without them where two replies can't be used."""
         task = TestsTask.of(self._request, entry=self._entry, seed=self._request.seed or 0)
         with self._node("write_tests", "generating") as span:
-            asked = MultiPathActivities.write_tests, task, "tests"
-            reply = await self._ask("generating", *asked)
+            call = Call(MultiPathActivities.write_tests, task, "tests", self._times)
+            reply = await self._ask("generating", call)
             if isinstance(reply, Lost) or reply.error is not None:
                 why = reply if isinstance(reply, Lost) else reply.error
                 self._state.untested = f"no usable tests: {why}"
@@ -241,8 +234,8 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             failure=run.error,
         )
         summary = f"draft {index + 1}{': a repair' if index else ''}"
-        asked = MultiPathActivities.generate_code, task, summary
-        await self._generate("generate_code", "code", *asked)
+        call = Call(MultiPathActivities.generate_code, task, summary, self._times)
+        await self._generate("generate_code", "code", call)
 
     async def _test_code(self) -> None:
         """Find E of the newest code in a sandbox; where it can't be tested, the run ends."""
@@ -260,8 +253,9 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             )
             tests = suite.file.name if suite.file is not None else f"{len(suite.cases)} tests"
             times = test_times(request.limits.wall_seconds, request.max_attempts)
-            asked = TestingActivities.test_code, task, f"draft {index + 1}: {tests}"
-            report = await self._calls.make(*asked, times, sandbox.TASK_QUEUE)
+            summary = f"draft {index + 1}: {tests}"
+            call = Call(TestingActivities.test_code, task, summary, times, sandbox.TASK_QUEUE)
+            report = await self._calls.make(call)
             if isinstance(report, ActivityError):
                 raise Ended("test_failed", f"the code could not be tested: {explain(report)}")
             if report is None:
@@ -272,15 +266,8 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             span.set_attribute("mull.quarantined", len(self._state.quarantined))
         self._decided(decision)
 
-    async def _generate(
-        self,
-        node: Node,
-        mode: Mode,
-        activity: Callable[..., Awaitable[Generated]],
-        task: AgentTask,
-        summary: str,
-    ) -> None:
-        """Have a draft written, and keep it with the person who asked for it where one did.
+    async def _generate(self, node: Node, mode: Mode, call: Call[Generated]) -> None:
+        """Have a draft written, and keep it with the person who asked for it, if any.
 
         If there is no text, the run ends. Raises ApplicationError if the call for the first draft
         failed.
@@ -288,7 +275,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
         run, index, seed = self._state, len(self._state.drafts), self._request.seed
         part: Part = "revising" if index else "generating"
         with self._node(node, part) as span:
-            reply = await self._ask(part, activity, task, summary)
+            reply = await self._ask(part, call)
             if isinstance(reply, Lost) and not index:
                 raise reply.failure
             if isinstance(reply, Lost) or reply.text is None:
@@ -346,9 +333,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             self._stop(ended.reason, ended.said)
         raise ended
 
-    async def _ask(
-        self, part: Part, activity: Callable[..., Awaitable[Value]], task: AgentTask, summary: str
-    ) -> Value | Lost:
+    async def _ask(self, part: Part, call: Call[Value]) -> Value | Lost:
         """Ask, and once more with what was wrong where the reply can't be read.
 
         The second reply counts, whatever it is: its `error` says where it can't be used. Raises
@@ -362,31 +347,28 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 raise Ended("budget", full)
             return True
 
-        asked = part, activity, task, summary, self._times
-        [*_, reply] = await self._calls.ask_twice(*asked, has_room)
+        [*_, reply] = await self._calls.ask_twice(part, call, has_room)
         if isinstance(reply, ActivityError):
-            return lost(explain(reply))
+            return lost(reply)
         if reply is None:
             raise Ended
         return reply
 
-    async def _revise_for(self, asked: str, author: str) -> None:
-        self._decided(loop.grant(self._state, asked, author, workflow.now()))
+    async def _follow(self, said: Review, who: str) -> None:
+        if said.revise is None:
+            await super()._follow(said, who)
+        else:
+            self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
 
     def _sheet(self) -> Sheet:
         return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
-        """List the numbers of a decision; texts of models and documents only where that is on."""
+        return base.known({"mull.draft.index": decision.draft}) | super()._numbers(decision)
+
+    def _quotes(self, decision: Decision) -> bool:
         repairs = decision.after == "test_code" and decision.next == "generate_code"
-        quotes = repairs or decision.stop_reason in QUOTING
-        quotable = not quotes or telemetry.captures_content()
-        others = {
-            "mull.draft.index": decision.draft,
-            "mull.needs_review": decision.waits_for_review,
-            "mull.reason": decision.reason if quotable else None,
-        }
-        return {**base.numbers(decision, NUMBERS), **base.known(others)}
+        return repairs or decision.stop_reason in QUOTING
 
     def _updates(self) -> list[base.Update]:
         return [telemetry.REVISIONS.value_set(self._state.revisions), *super()._updates()]

@@ -1,4 +1,4 @@
-"""Notices to a webhook: each is a run of its own, which no run waits for or fails by."""
+"""Notices to a webhook: each is a run of its own, and no other run waits for it or fails by it."""
 
 import asyncio
 from contextlib import suppress
@@ -26,7 +26,7 @@ ATTEMPTS = RetryPolicy(
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class WebhookWorkflow:
-    """Post one notice, in as many attempts as it takes and are allowed."""
+    """Post one notice, and try again until it is accepted or the attempts are used up."""
 
     def __new__(cls, *inputs: object) -> "WebhookWorkflow":
         """Reject a start without a valid request, which would fail every workflow task."""
@@ -49,7 +49,7 @@ class WebhookWorkflow:
 
 
 def tell(event: Literal["waiting", "failed"], **reason: str | None) -> "asyncio.Task[Any]":
-    """Start the run that tells of this one, and outlives it. The task ends once it has started."""
+    """Start the run that posts a notice of this one. The task ends once that run has started."""
     info = workflow.info()
     notice = Notice(
         id=f"webhook-{workflow.uuid4()}",
@@ -70,10 +70,10 @@ def tell(event: Literal["waiting", "failed"], **reason: str | None) -> "asyncio.
 
 
 async def tell_failure(error: BaseException) -> None:
-    """Tell of the error that this run is about to end with, by its type.
+    """Send a notice of the error that this run is about to end with, by its type.
 
-    How a child ended is told by its parent, as a batch tells how its lines did. The server starts
-    no child of a run that has ended: so wait for its start, not for its end.
+    Children send none: their parent says how they ended, as a batch does of its lines. The server
+    starts no child of a run that has ended, so wait for the child's start.
     """
     if workflow.info().parent is not None:
         return

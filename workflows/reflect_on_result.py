@@ -1,12 +1,12 @@
 """Evaluate a draft, feed back what is wrong, revise it, and keep the best."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.checks import CheckTask, check_draft, prepare_reflection
@@ -26,25 +26,14 @@ with workflow.unsafe.imports_passed_through():
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import Decision, Draft, ReflectOnResultResult
     from mull.critique.sheet import sheet
-    from mull.run import Part
+    from mull.request import Review
     from mull.sheet import Sheet
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import (
-        INVALID_REQUEST,
-        Calls,
-        Lost,
-        People,
-        call_times,
-        explain,
-        run_locally,
-    )
+    from workflows.calls import Call, Lost, explain, invalid_request, run_locally
+    from workflows.times import call_times
 
-# What spans show of a decision, besides its draft: numbers, and no text of a model.
-NUMBERS = (
-    "score", "judged", "change", "threshold", "best", "best_score", "revisions", "stop",
-    "stop_reason", "reason",
-)  # fmt: skip
+NO_TIME = "the run ended before it replied"
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -52,12 +41,18 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
     """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     request_type = ReflectOnResultRequest
+    span_fields = ("score", "judged", "change", "threshold", "best", "best_score", "revisions")
 
     @workflow.init
     def __init__(self, request: ReflectOnResultRequest) -> None:
         """Begin with nothing written yet."""
         super().__init__(Reflection(request))
-        self._drafts = Drafts(self._state, self._calls, self._people)
+        self._request = request
+        limits = request.max_output_tokens, request.judge_max_output_tokens
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts, *limits)
+        self._reports: dict[int, Report] = {}
+        # Those that check a draft where it is written, if the worker that writes it has them.
+        self._guardrails: tuple[str, ...] = ()
 
     @workflow.run
     async def run(self, request: ReflectOnResultRequest) -> ReflectOnResultResult:
@@ -84,38 +79,44 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
         Raises ApplicationError where the worker does not have a guardrail that the request names.
         """
         _, found = await asyncio.gather(
-            self._find_attributes(), run_locally(prepare_reflection, self._state.request)
+            self._find_attributes(), run_locally(prepare_reflection, self._request)
         )
-        for warning in warnings(self._state.request):
+        for warning in warnings(self._request):
             self._state.warn(warning)
         if found is None:
             self._state.warn("the query's complexity could not be estimated")
             return
         self._state.criteria = found.criteria
-        self._drafts.guardrails = found.guardrails
-        if self._state.request.reflect and not self._state.request.synthesis_follows:
+        self._guardrails = found.guardrails
+        if self._request.reflect and not self._request.synthesis_follows:
             self._state.complexity = found.complexity
         if found.unknown:
-            raise ApplicationError(
-                f"guardrails: the worker has no {', '.join(found.unknown)}",
-                type=INVALID_REQUEST,
-                non_retryable=True,
-            )
+            said = f"guardrails: the worker has no {', '.join(found.unknown)}"
+            raise invalid_request(said)
 
     async def _write_first_draft(self) -> None:
-        """Get the first draft and judge it, unless the request says not to."""
-        gate = should_reflect(self._state.request, self._state.complexity)
-        if self._state.request.draft is not None:
-            given = Draft(
-                index=0, text=self._state.request.draft, origin="given", timestamp=workflow.now()
-            )
-            self._state.drafts.append(given)
+        """Get the first draft and judge it, unless the request says not to.
+
+        Raises ApplicationError if there is no draft: then there can be no result.
+        """
+        gate, given = should_reflect(self._request, self._state.complexity), self._request.draft
+        if given is not None:
+            draft = Draft(index=0, text=given, origin="given", timestamp=workflow.now())
+            self._state.drafts.append(draft)
         if not self._has_room(None):
             return
         self._step = "writing"
-        if not self._state.drafts and not await self._drafts.write():
-            self._cut_short()
-        elif gate.stop_reason is not None:
+        if given is None:
+            task = WritingTask.of(self._request, **self._writing())
+            call = Call(CritiqueActivities.write_draft, task, "draft 1", self._times)
+            written = await self._calls.text("generating", call)
+            if isinstance(written, Lost):
+                raise written.failure
+            if written is None:
+                self._cut_short()
+                return
+            self._keep(written)
+        if gate.stop_reason is not None:
             self._stop(gate.stop_reason, gate.reason)
         else:
             await self._evaluate()
@@ -136,13 +137,18 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
         told = {"mull.revision": number}
         with base.span(telemetry.SPAN_REFLECTION, "CHAIN", told, f"revision {number}"):
             self._step = "revising"
-            revised = await self._drafts.revise(draft, feedback, author)
-            if isinstance(revised, str):
-                self._stop("revision_failed", f"the draft could not be revised: {revised}")
-            elif revised:
-                await self._evaluate()
-            else:
+            known = {"draft": draft.text, "score": draft.score, "feedback": feedback}
+            task = RevisionTask.of(self._request, **self._writing(), **known)
+            summary = f"draft {task.index + 1}: a revision of draft {draft.index + 1}"
+            call = Call(CritiqueActivities.revise_draft, task, summary, self._times)
+            written = await self._calls.text("revising", call)
+            if isinstance(written, Lost):
+                self._stop("revision_failed", f"the draft could not be revised: {written}")
+            elif written is None:
                 self._cut_short()
+            else:
+                self._keep(written, draft, author)
+                await self._evaluate()
 
     async def _evaluate(self) -> None:
         """Judge the newest draft, and decide."""
@@ -150,122 +156,29 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
             return
         self._step = "evaluating"
         draft = self._state.drafts[-1]
-        name = telemetry.SPAN_EVALUATION.format(criteria=self._state.request.criteria_name)
+        name = telemetry.SPAN_EVALUATION.format(criteria=self._request.criteria_name)
         with base.span(name, "EVALUATOR", {"mull.draft.index": draft.index}) as span:
-            evaluation = await self._drafts.evaluate(draft)
+            evaluation = await self._judged(draft)
             if evaluation is not None:
-                _record_evaluation(span, evaluation, self._state.request.score_threshold)
+                _record_evaluation(span, evaluation, self._request.score_threshold)
         if evaluation is None:
             self._cut_short()
             return
         self._state.evaluated(draft.index, evaluation)
         self._decided(self._state.decide(workflow.now()))
 
-    def _score(self, score: float, author: str) -> None:
-        loop.score(self._state, score, author)
-
-    async def _revise_for(self, asked: str, author: str) -> None:
-        best = self._state.best
-        if best is not None:
-            self._decided(loop.grant(self._state, asked, author, workflow.now()))
-            advice = Feedback(advice=asked, judge=author)
-            await self._revise(best, (advice, *self._state.advice(best)), author)
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.request)
-
-    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
-        index = base.known({"mull.draft.index": decision.draft})
-        waits = {"mull.needs_review": decision.waits_for_review}
-        return {**index, **waits, **base.numbers(decision, NUMBERS)}
-
-    def _updates(self) -> list[base.Update]:
-        best = self._state.best
-        return [
-            base.set_or_clear(telemetry.SCORE, best.score if best else None),
-            telemetry.REVISIONS.value_set(self._state.revisions),
-            *super()._updates(),
-        ]
-
-
-def _record_evaluation(span: Span, evaluation: Evaluation, threshold: float) -> None:
-    """Write an evaluation into its span: an event for the whole and for each criterion."""
-    if evaluation.score is None:
-        span.set_attribute("error.type", "evaluation_failed")
-        return
-    span.set_attributes(base.numbers(evaluation, ("score", "judged", "spread")))
-    span.set_attribute("mull.guardrails", [cap.guardrail for cap in evaluation.guardrails])
-    for criterion, score in [(None, evaluation.score), *evaluation.criteria.items()]:
-        event: dict[str, str | float] = {
-            "gen_ai.evaluation.name": criterion or "overall",
-            "gen_ai.evaluation.score.value": score,
-            "gen_ai.evaluation.score.label": "pass" if passes(score, threshold) else "fail",
+    def _writing(self) -> dict[str, Any]:
+        """List the fields of the task of the next draft, besides the request's."""
+        return {
+            "index": len(self._state.drafts),
+            "guardrails": self._guardrails,
+            "asks_for": tuple(criterion.name for criterion in self._state.criteria),
         }
-        about = [point for point in evaluation.feedback if criterion in (None, point.criterion)]
-        said = "\n".join(point.advice for point in about)
-        if telemetry.captures_content() and said:
-            event["gen_ai.evaluation.explanation"] = said
-        span.add_event(telemetry.EVENT_EVALUATION, event)
-
-
-NO_TIME = "the run ended before it replied"
-
-
-class Drafts:
-    """The calls for drafts, for the judges of a panel, and for the guardrails before them."""
-
-    def __init__(self, state: Reflection, calls: Calls, people: People) -> None:
-        self._state = state
-        self._request = state.request
-        self._calls = calls
-        self._people = people
-        request = self._request
-        limits = request.max_output_tokens, request.judge_max_output_tokens
-        self._times = call_times(request.call_timeout_seconds, request.max_attempts, *limits)
-        self._reports: dict[int, Report] = {}
-        # Those that check a draft where it is written, if the worker that writes it has them.
-        self.guardrails: tuple[str, ...] = ()
-
-    async def write(self) -> bool:
-        """Ask for the first draft; False where the call was cut short.
-
-        Raises ApplicationError if there is no draft: then there can be no result.
-        """
-        asked = CritiqueActivities.write_draft, self._task(), "draft 1"
-        written = await self._written("generating", *asked)
-        if isinstance(written, Lost):
-            raise written.failure
-        return written is not None and self._keep(written)
-
-    async def revise(
-        self, draft: Draft, feedback: tuple[Feedback, ...], author: str | None
-    ) -> str | bool:
-        """Ask for a better draft: True, False where it was cut short, or why there is none."""
-        revised = {"draft": draft.text, "score": draft.score, "feedback": feedback}
-        task = RevisionTask(**dict(self._task()), **revised)
-        summary = f"draft {task.index + 1}: a revision of draft {draft.index + 1}"
-        written = await self._written("revising", CritiqueActivities.revise_draft, task, summary)
-        if isinstance(written, Lost):
-            return str(written)
-        return written is not None and self._keep(written, draft, author)
-
-    def _task(self) -> WritingTask:
-        return WritingTask.of(
-            self._request,
-            index=len(self._state.drafts),
-            guardrails=self.guardrails,
-            asks_for=tuple(criterion.name for criterion in self._state.criteria),
-        )
-
-    async def _written(
-        self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
-    ) -> Written | Lost | None:
-        """Ask, count what was spent, and say why there is no text; None where it was cut short."""
-        return await self._calls.text(part, activity, task, summary, self._times)
 
     def _keep(
         self, written: Written, revised: Draft | None = None, author: str | None = None
-    ) -> bool:
+    ) -> None:
+        """Keep a draft, and warn where it is not whole."""
         index, seed = len(self._state.drafts), self._request.seed
         if written.report is not None:
             self._reports[index] = written.report
@@ -284,9 +197,8 @@ class Drafts:
                 seed=None if seed is None or "seed" in written.left_out else seed + index,
             )
         )
-        return True
 
-    async def evaluate(self, draft: Draft) -> Evaluation | None:
+    async def _judged(self, draft: Draft) -> Evaluation | None:
         """Evaluate a draft; None if the run has to end before any judge replied.
 
         Where a guardrail could not run, no judge is asked and the evaluation has failed. The judges
@@ -312,8 +224,8 @@ class Drafts:
         if not self._request.guardrails:
             return Report()
         report = self._reports.get(draft.index) or await self._run_guardrails(draft)
-        for failure in report.failures:
-            self._state.warn(failure)
+        for why in report.failures:
+            self._state.warn(why)
         return report
 
     async def _run_guardrails(self, draft: Draft) -> Report:
@@ -350,9 +262,9 @@ class Drafts:
             max_output_tokens=request.judge_max_output_tokens,
         )
         summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}"
-        asked = "evaluating", CritiqueActivities.judge_draft, task, summary, self._times
+        call = Call(CritiqueActivities.judge_draft, task, summary, self._times)
         heard = await self._calls.ask_twice(
-            *asked, lambda: not (self._people.over or state.no_room("evaluating"))
+            "evaluating", call, lambda: not (self._people.over or state.no_room("evaluating"))
         )
         reply = heard[-1] if heard else None
         if isinstance(reply, ActivityError):
@@ -361,13 +273,53 @@ class Drafts:
             reply = JudgeReply(error=state.no_room("evaluating") or NO_TIME)
         judgement = Judgement(
             judge=judge,
-            score=reply.score,
-            scores=reply.scores,
-            confidence=reply.confidence,
-            error=reply.error,
-            model=reply.model,
-            max_output_tokens=reply.max_output_tokens,
             replies=sum(isinstance(one, JudgeReply) for one in heard),
+            **dict(reply),
         )
         said_by = {"judge": reply.model or judge}
         return judgement, tuple(point.model_copy(update=said_by) for point in reply.feedback)
+
+    async def _follow(self, said: Review, who: str) -> None:
+        if said.score is not None:
+            loop.score(self._state, said.score, who)
+            self._settle("scored_by_person", f"scored {said.score:g} by {who}", who)
+        elif said.revise is None:
+            await super()._follow(said, who)
+        elif (best := self._state.best) is not None:
+            self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
+            advice = Feedback(advice=said.revise, judge=who)
+            await self._revise(best, (advice, *self._state.advice(best)), who)
+
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._request)
+
+    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
+        return base.known({"mull.draft.index": decision.draft}) | super()._numbers(decision)
+
+    def _updates(self) -> list[base.Update]:
+        best = self._state.best
+        return [
+            base.set_or_clear(telemetry.SCORE, best.score if best else None),
+            telemetry.REVISIONS.value_set(self._state.revisions),
+            *super()._updates(),
+        ]
+
+
+def _record_evaluation(span: Span, evaluation: Evaluation, threshold: float) -> None:
+    """Write an evaluation into its span: an event for the whole and for each criterion."""
+    if evaluation.score is None:
+        span.set_attribute("error.type", "evaluation_failed")
+        return
+    span.set_attributes(base.numbers(evaluation, ("score", "judged", "spread")))
+    span.set_attribute("mull.guardrails", [cap.guardrail for cap in evaluation.guardrails])
+    for criterion, score in [(None, evaluation.score), *evaluation.criteria.items()]:
+        event: dict[str, str | float] = {
+            "gen_ai.evaluation.name": criterion or "overall",
+            "gen_ai.evaluation.score.value": score,
+            "gen_ai.evaluation.score.label": "pass" if passes(score, threshold) else "fail",
+        }
+        about = [point for point in evaluation.feedback if criterion in (None, point.criterion)]
+        said = "\n".join(point.advice for point in about)
+        if telemetry.captures_content() and said:
+            event["gen_ai.evaluation.explanation"] = said
+        span.add_event(telemetry.EVENT_EVALUATION, event)

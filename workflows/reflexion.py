@@ -3,13 +3,14 @@
 The order of the calls is the source's; what is decided between them is `mull.agents.loop`'s.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.agents import AgentActivities, AgentPrompt
@@ -36,7 +37,8 @@ with workflow.unsafe.imports_passed_through():
     from mull.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
-    from workflows.calls import Lost, call_times, explain, lost, work_times
+    from workflows.calls import Call, Lost, explain, failure, lost
+    from workflows.times import call_times, work_times
 
 # A solved task does not wait for ever for a worker that runs its hidden test.
 HIDDEN_TEST = timedelta(minutes=10)
@@ -45,9 +47,7 @@ HIDDEN_TEST = timedelta(minutes=10)
 HISTORY_BYTES = 20_000_000
 MEMORY_TIMES = 10, 30
 AgentT = TypeVar("AgentT", bound=Reflexion)
-NUMBERS = (
-    "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
-)  # fmt: skip
+Value = TypeVar("Value")
 # Their explanations quote what an environment said.
 QUOTING = frozenset({"environment_failed"})
 
@@ -57,6 +57,8 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
 
     The evaluator is the environment, unless the request names a judge.
     """
+
+    span_fields = ("episode", "next", "correct", "best", "reflections")
 
     def __init__(self, state: AgentT) -> None:
         """Begin with empty memories."""
@@ -94,10 +96,10 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         Return whether there is a hidden test. Raises ApplicationError if there is no such task.
         """
         state, request = self._state, self._state.request
-        asked = Executor.begin_task, EpisodeTask(**self._episode()), "the task"
-        setting = await self._calls.make(*asked, self._step_times, self._queue)
+        call = self._acting(Executor.begin_task, EpisodeTask, "the task")
+        setting = await self._calls.make(call)
         if isinstance(setting, ActivityError):
-            raise lost(explain(setting)).failure
+            raise lost(setting).failure
         if setting is None:
             self._cut_short()
             return False
@@ -105,13 +107,11 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             state.initialise(**setting.model_dump(exclude={"verifies"}))
         except ValidationError as error:
             said = f"the environment's setting is not valid: {explain_request(error)}"
-            raise ApplicationError(said, type="TaskError", non_retryable=True) from None
+            raise failure("TaskError", said) from None
         if request.memory is not None:
-            recalled = MemoryTask(name=request.memory, scope=request.scope_key)
-            held = await self._calls.make(
-                MemoryActivities.recall_reflections, recalled, "reflections of earlier runs",
-                work_times(*MEMORY_TIMES), TASK_QUEUE,
-            )  # fmt: skip
+            task = MemoryTask(name=request.memory, scope=request.scope_key)
+            asked = MemoryActivities.recall_reflections, task, "reflections of earlier runs"
+            held = await self._calls.make(Call(*asked, work_times(*MEMORY_TIMES), TASK_QUEUE))
             if isinstance(held, ActivityError):
                 state.warn(f"the memory {request.memory} could not be read: {explain(held)}")
             elif held is not None:
@@ -165,10 +165,10 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             if not await self._plan() or not state.executes():
                 return
             self._step = f"episode {state.number}, step {len(state.actions)}: execute"
-            task = ActionTask(**self._episode(), action=state.actions[-1].content)
+            action = state.actions[-1].content
             with base.span(telemetry.SPAN_EXECUTE, "TOOL", known):
-                asked = Executor.execute_action, task, self._step
-                result = await self._calls.make(*asked, self._step_times, self._queue)
+                acting = Executor.execute_action, ActionTask, self._step
+                result = await self._calls.make(self._acting(*acting, action=action))
             if isinstance(result, ActivityError):
                 self._stop("environment_failed", f"the action failed: {explain(result)}")
             elif result is None:
@@ -199,7 +199,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         return False
 
     async def _evaluate(self) -> None:
-        """Find out what the episode is worth: by the environment, or by a judge who was asked."""
+        """Find out what the episode is worth, by the environment or the request's judge."""
         state, request = self._state, self._state.request
         self._step = f"episode {state.number}: evaluate"
         by = request.judge or request.environment
@@ -208,9 +208,9 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             if request.judge is not None:
                 await self._judge(request.judge)
             else:
-                asked = Evaluator.evaluate_episode, self._answer(state.answer), self._step
-                times = self._step_times
-                found = await self._calls.make(*asked, times, self._queue, late=True)
+                asked = Evaluator.evaluate_episode, AnswerTask, self._step
+                call = self._acting(*asked, answer=state.answer)
+                found = await self._calls.make(call._replace(late=True))
                 if isinstance(found, ActivityError):
                     said = f"the episode could not be evaluated: {explain(found)}"
                     self._stop("environment_failed", said)
@@ -225,8 +225,10 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         """Ask a model whether the answer is right, once more if its reply can't be read."""
         state = self._state
         task = self._prompt(state.judge_prompt, model=model, temperature=0.0)
-        asked = "evaluating", AgentActivities.judge_episode, task, self._step, self._times
-        replies = await self._calls.ask_twice(*asked, lambda: self._has_room("evaluating"))
+        call = Call(AgentActivities.judge_episode, task, self._step, self._times)
+        replies = await self._calls.ask_twice(
+            "evaluating", call, lambda: self._has_room("evaluating")
+        )
         if state.stopped:
             return
         reply = replies[-1]
@@ -261,9 +263,9 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         if request.memory is not None:
             task = RememberTask(name=request.memory, scope=request.scope_key, reflection=reflection)
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
-            held = await self._calls.make(*asked, work_times(*MEMORY_TIMES), TASK_QUEUE)
+            held = await self._calls.make(Call(*asked, work_times(*MEMORY_TIMES), TASK_QUEUE))
             if held is not None and not isinstance(held, ActivityError):
-                # In another run with this id it may have been added, and forgotten.
+                # An earlier run with this id may have added it, and the memory have dropped it.
                 own = held.holds(reflection.text)
                 state.semantic = held if own else held.remember(reflection)
                 return
@@ -272,15 +274,16 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         state.semantic = state.semantic.remember(reflection)
 
     async def _verify(self) -> None:
-        """Run the hidden test on the best answer, once, at the end; no episode hears of it."""
+        """Run the hidden test on the best answer, once, at the end; no episode sees its outcome."""
         state = self._state
         best = state.best
         if best is None or best.answer is None or self._people.finish is not None:
             return
         self._step = "the hidden test"
-        asked = Evaluator.verify_answer, self._answer(best.answer), "the hidden test"
+        asked = Evaluator.verify_answer, AnswerTask, "the hidden test"
+        call = self._acting(*asked, answer=best.answer)
         times = {**self._step_times, "schedule_to_close_timeout": HIDDEN_TEST}
-        found = await self._calls.make(*asked, times, self._queue, late=True)
+        found = await self._calls.make(call._replace(times=times, late=True))
         if isinstance(found, ActivityError):
             state.warn(f"the hidden test could not be run: {explain(found)}")
         elif found is not None:
@@ -293,7 +296,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         reflects = part == "revising"
         task = self._prompt(prompt, model, step=step)
         activity = AgentActivities.reflect_on_episode if reflects else AgentActivities.plan_action
-        reply = await self._calls.text(part, activity, task, self._step, self._times)
+        reply = await self._calls.text(part, Call(activity, task, self._step, self._times))
         if reply is None:
             self._cut_short()
         return reply
@@ -303,33 +306,37 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         known = {"prompt": prompt, "model": model, "seed": state.seed, "episode": state.number}
         return AgentPrompt.of(state.request, **known | more)
 
-    def _episode(self) -> dict[str, Any]:
-        """List the fields of a task of the episode under way."""
+    def _acting(
+        self,
+        activity: Callable[..., Awaitable[Value]],
+        kind: type[EpisodeTask],
+        summary: str,
+        **more: Any,
+    ) -> Call[Value]:
+        """Build a call of the environment in the episode under way."""
         info, state = workflow.info(), self._state
-        return {
-            "task": self._task,
-            "key": f"{info.workflow_id}/{info.run_id}/{state.number}",
-            "actions": state.executed,
-            "seen": digest_of(state.observed) if state.observed else "",
-            "timeout_seconds": state.request.step_timeout_seconds,
-        }
-
-    def _answer(self, answer: str | None) -> AnswerTask:
-        return AnswerTask(**self._episode(), answer=answer)
+        task = kind(
+            task=self._task,
+            key=f"{info.workflow_id}/{info.run_id}/{state.number}",
+            actions=state.executed,
+            seen=digest_of(state.observed) if state.observed else "",
+            timeout_seconds=state.request.step_timeout_seconds,
+            **more,
+        )
+        return Call(activity, task, summary, self._step_times, self._queue)
 
     def _sheet(self) -> Sheet:
         return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
-        """List the numbers of a decision; what an environment said only where content is on."""
-        quotes = decision.stop_reason in QUOTING and not telemetry.captures_content()
-        named = [name for name in NUMBERS if not (quotes and name == "reason")]
-        worth = {"mull.return": decision.episode_return}
-        return {**base.numbers(decision, named), **base.known(worth)}
+        return base.known({"mull.return": decision.episode_return}) | super()._numbers(decision)
+
+    def _quotes(self, decision: Decision) -> bool:
+        return decision.stop_reason in QUOTING
 
     def _updates(self) -> list[base.Update]:
         episodes = telemetry.REVISIONS.value_set(len(self._state.episodes))
-        return [episodes, *base.spending(self._state.used, self._state.model)]
+        return [episodes, *super()._updates()]
 
 
 @workflow.defn(failure_exception_types=[ValidationError])

@@ -27,8 +27,9 @@ with workflow.unsafe.imports_passed_through():
         Sampled,
     )
     from workflows import base
-    from workflows.calls import Lost, explain, work_times
+    from workflows.calls import Call, Lost, explain
     from workflows.reflexion import AgentWorkflow
+    from workflows.times import work_times
 
 # A reward model that has to be loaded first takes as long as reading its file does.
 SCORE_TIMES, KEEP_TIMES = partial(work_times, 120, 5), partial(work_times, 10, 30)
@@ -49,9 +50,9 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
         drawn = {"temperature": state.request.reflection_temperature}
         seeds = [{"seed": state.sample_seed(sample)} for sample in range(state.fitting_tries)]
         tasks = [task.model_copy(update=drawn | seed) for seed in seeds]
-        asked = AgentActivities.reflect_on_episode
+        asked = Call(AgentActivities.reflect_on_episode, task, self._step, self._times)
         replies = await asyncio.gather(
-            *(self._calls.text("revising", asked, task, self._step, self._times) for task in tasks)
+            *(self._calls.text("revising", asked._replace(task=task)) for task in tasks)
         )
         if None in replies:
             self._cut_short()
@@ -93,9 +94,8 @@ class RetroformerWorkflow(SampledWorkflow[Retroformer]):
                 prompt=state.short_term.last_reflector_prompt,
                 reflections=tuple(texts),
             )
-            found = await self._calls.make(
-                ScoringActivities.score_reflections, task, self._step, SCORE_TIMES(), TASK_QUEUE
-            )
+            asked = ScoringActivities.score_reflections, task, self._step
+            found = await self._calls.make(Call(*asked, SCORE_TIMES(), TASK_QUEUE))
             if isinstance(found, ActivityError):
                 said = f"the reward model could not be asked: {explain(found)}"
                 self._stop("evaluation_failed", said.removesuffix("."))
@@ -154,7 +154,7 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
             self._stop("episode_limit", "two reflections were tried")
 
     async def _verify(self) -> None:
-        """Leave the hidden test alone: no rollout's answer is used."""
+        """Skip the hidden test: the answers of rollouts are not used."""
 
     async def _keep(self) -> None:
         """Add the pair to the replay buffer of the run that trains."""
@@ -169,8 +169,7 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         reflector = request.reflector or request.model
         pair = state.pair(workflow.info().run_id, reflector)
         task = PairTask(run=request.training, execution=request.execution, pair=pair)
-        kept = await self._calls.make(
-            TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES(), TASK_QUEUE
-        )
+        asked = TrainingActivities.keep_pair, task, "keep the pair"
+        kept = await self._calls.make(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
         if isinstance(kept, ActivityError):
             self._stop("environment_failed", f"the pair could not be kept: {explain(kept)}")

@@ -1,9 +1,5 @@
-"""Sample answers to a question until a stopping rule says that they have converged.
+"""Sample answers to a question until a stopping rule says that they have converged."""
 
-`Samples` are the calls of a wave, and `Meanings` the comparisons of answers.
-"""
-
-from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,7 +7,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
     from mull import telemetry
     from mull.sampling.answers import Clusters, read_answer
@@ -21,44 +16,48 @@ with workflow.unsafe.imports_passed_through():
     from mull.sampling.sheet import sheet
     from mull.sheet import Sheet
     from workflows import base
-    from workflows.base import RunWorkflow, refusal
+    from workflows.base import ReviewedWorkflow, refusal, refuse_if
     from workflows.calls import (
         SOMEBODY,
-        Calls,
-        People,
+        Call,
         attempts_of,
-        call_times,
         explain,
         lost,
         outcome,
         permanent,
-        priority,
         settle,
         unreachable,
     )
+    from workflows.times import call_times
 
 # As many as the details have room for: they are written anew after each wave.
 TOLD_DECISIONS = 40
-# What spans show of a decision: numbers, and no answers, which are content.
-NUMBERS = (
-    "wave", "rule", "total_responses", "valid_responses", "leader_votes", "runner_up_votes",
-    "confidence", "entropy", "normalized_entropy", "value", "bound", "stop", "stop_reason",
-    "reason",
-)  # fmt: skip
+# Comparisons are many, and the beginning of a question tells what its answers are about.
+QUESTION_CHARACTERS = 2_000
+NOT_COMPARED = "the run ended before every answer was compared"
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
-class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
+class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     request_type = SelfConsistencyRequest
+    # Answers are content, and not among them.
+    span_fields = (
+        "wave", "rule", "total_responses", "valid_responses", "leader_votes", "runner_up_votes",
+        "confidence", "entropy", "normalized_entropy", "value", "bound",
+    )  # fmt: skip
 
     @workflow.init
     def __init__(self, request: SelfConsistencyRequest) -> None:
         """Begin with nothing asked yet."""
         super().__init__(Sampling(request))
-        self._samples = Samples(request)
-        self._meanings = Meanings(self._state, self._calls, self._people)
+        self._request = request
+        limit = request.max_output_tokens
+        self._times = call_times(request.sample_timeout_seconds, request.max_attempts, limit)
+        # The calls for samples that are under way, by index, and what the answers mean.
+        self._samples = dict[int, workflow.ActivityHandle[Response]]()
+        self._clusters = Clusters(request.answers)
         self._next_index = 0
 
     @workflow.run
@@ -101,7 +100,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         response = Response(
             index=self._take_index(),
             answer=given.answer,
-            vote=read_answer(self._state.request.answers, given.answer),
+            vote=read_answer(self._request.answers, given.answer),
             timestamp=workflow.now(),
             author=given.author or SOMEBODY,
             attempts=0,
@@ -115,11 +114,9 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             raise refusal("the run has already finished")
         if not isinstance(given, PersonsAnswer):
             raise refusal('give one JSON object, such as {"answer": "..."}')
-        if self._next_index >= self._state.request.max_responses:
+        if self._next_index >= self._request.max_responses:
             raise refusal("the run has already asked for its maximum number of answers")
-        reason = self._state.unreadable_answer(given.answer)
-        if reason is not None:
-            raise refusal(reason)
+        refuse_if(self._state.unreadable_answer(given.answer))
 
     def _take_index(self) -> int:
         self._next_index += 1
@@ -138,114 +135,43 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         told = {"mull.wave": number, "mull.wave.length": plan.calls}
         with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
             for _ in range(plan.calls):
-                self._samples.start(self._take_index())
-            self._state.cancelled += await self._samples.settle(self._people, self._decided_early)
-            answered = self._state.answered or bool(self._state.put_in)
-            await self._count(self._samples.collect(answered=answered))
+                self._start(self._take_index())
+            flying = self._samples.values()
+            self._state.lose(await settle(flying, self._people, self._needs_no_more))
+            await self._count(self._collect())
         if not self._state.stopped:
             self._write_progress()
 
-    def _decided_early(self) -> bool:
-        votes = self._samples.votes().items()
-        return self._state.decided_by({index: self._meanings.name(vote) for index, vote in votes})
-
-    async def _count(self, responses: list[Response]) -> None:
-        """Count by index: a wave's replies, then what people put in meanwhile."""
-        waiting, state = responses, self._state
-        while True:
-            if not waiting:
-                waiting, state.put_in = state.put_in, []
-            if not waiting:
-                return
-            response = await self._meanings.named(waiting.pop(0))
-            more = bool(state.put_in or any(later.author for later in waiting))
-            self._span_decision(state.count(response, more_follow=more, at=workflow.now()))
-            if state.stopped:
-                for late in waiting:
-                    state.came_late(late)
-                return
-
-    def _under_way(self) -> dict[str, Any]:
-        return {**super()._under_way(), "in_flight": self._samples.waiting}
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._state.request, TOLD_DECISIONS)
-
-    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
-        index = base.known({"mull.sample.index": decision.index})
-        return index | base.numbers(decision, NUMBERS)
-
-    def _updates(self) -> list[base.Update]:
-        state, measured = self._state, self._state.tally.measurement
-        updates: list[base.Update] = [telemetry.SAMPLES.value_set(len(state.responses))]
-        if measured.leader is not None:
-            updates.append(telemetry.CONFIDENCE.value_set(measured.confidence))
-        return updates + base.spending(state.used, state.model)
-
-
-# Comparisons are many, and the beginning of a question tells what its answers are about.
-QUESTION_CHARACTERS = 2_000
-NOT_COMPARED = "the run ended before every answer was compared"
-
-
-class Samples:
-    """The calls for samples that are under way, by index.
-
-    Those of a wave are started together, awaited, and cancelled when nobody needs them any more.
-    """
-
-    def __init__(self, request: SelfConsistencyRequest) -> None:
-        self._request = request
-        limit = request.max_output_tokens
-        self._times = call_times(request.sample_timeout_seconds, request.max_attempts, limit)
-        self._calls: dict[int, workflow.ActivityHandle[Response]] = {}
-
-    @property
-    def waiting(self) -> int:
-        """The calls that have not ended."""
-        return sum(not call.done() for call in self._calls.values())
-
-    def start(self, index: int) -> None:
+    def _start(self, index: int) -> None:
         """Ask for the sample with this index."""
         request = self._request
         seed = None if request.seed is None else request.seed + index
-        self._calls[index] = workflow.start_activity_method(
-            SamplingActivities.sample_answer,
-            SampleTask.of(request, index=index, seed=seed),
-            task_queue=TASK_QUEUE,
-            summary=f"sample {index + 1} of at most {request.max_responses}",
-            priority=priority(first=index == 0),
-            **self._times,
-        )
+        task = SampleTask.of(request, index=index, seed=seed)
+        summary = f"sample {index + 1} of at most {request.max_responses}"
+        call = Call(SamplingActivities.sample_answer, task, summary, self._times)
+        self._samples[index] = call.start(first=index == 0)
 
-    async def settle(self, people: People, enough: Callable[[], bool]) -> int:
-        """Wait for the calls, for `enough`, or for a failure that holds for every one.
-
-        Return how many were cancelled.
-        """
-        calls = self._calls.values()
-        return await settle(calls, people, lambda: enough() or self._hopeless() is not None)
-
-    def votes(self) -> dict[int, str | None]:
-        """Return the votes that came, by index; None for a reply without one."""
-        came = {index: outcome(call) for index, call in self._calls.items()}
-        return {
-            index: reply.vote if isinstance(reply, Response) else None
+    def _needs_no_more(self) -> bool:
+        """Tell whether the votes that came decide the run, or no such call can work."""
+        came = {index: outcome(call) for index, call in self._samples.items()}
+        votes = {
+            index: self._name(reply.vote) if isinstance(reply, Response) else None
             for index, reply in came.items()
             if reply is not None
         }
+        return self._state.decided_by(votes) or self._hopeless() is not None
 
-    def collect(self, *, answered: bool) -> list[Response]:
+    def _collect(self) -> list[Response]:
         """Hand over the responses that came, in the order of their index, and forget the calls.
 
         Raises ApplicationError for a failure that holds for every call, also where nothing listens
-        and nobody ever `answered`.
+        and neither the model nor a person ever answered.
         """
-        failure = self._hopeless()
-        if failure is not None:
-            raise failure
-        calls, self._calls = self._calls, {}
-        came = [(index, outcome(call)) for index, call in sorted(calls.items())]
+        if (failed := self._hopeless()) is not None:
+            raise failed
+        answered = self._state.answered or bool(self._state.put_in)
+        came = [(index, outcome(call)) for index, call in sorted(self._samples.items())]
+        self._samples = {}
         failures = [unreachable(reply) for _, reply in came if reply is not None]
         if failures and failures[0] and all(failures) and not answered:
             raise failures[0]
@@ -256,11 +182,12 @@ class Samples:
         ]
 
     def _hopeless(self) -> ApplicationError | None:
-        for call in self._calls.values():
+        """Return a failure that holds for every call, if there is one."""
+        for call in self._samples.values():
             reply = outcome(call)
-            failure = permanent(reply) if isinstance(reply, ActivityError) else None
-            if failure is not None:
-                return failure
+            failed = permanent(reply) if isinstance(reply, ActivityError) else None
+            if failed is not None:
+                return failed
         return None
 
     def _failed(self, index: int, error: ActivityError) -> Response:
@@ -273,29 +200,33 @@ class Samples:
             attempts=attempts_of(error, self._request.max_attempts),
         )
 
+    async def _count(self, responses: list[Response]) -> None:
+        """Count by index: a wave's replies, then what people put in meanwhile."""
+        waiting, state = responses, self._state
+        while True:
+            if not waiting:
+                waiting, state.put_in = state.put_in, []
+            if not waiting:
+                return
+            response = await self._named(waiting.pop(0))
+            more = bool(state.put_in or any(later.author for later in waiting))
+            self._span_decision(state.count(response, more_follow=more, at=workflow.now()))
+            if state.stopped:
+                for late in waiting:
+                    state.came_late(late)
+                return
 
-class Meanings:
-    """The clusters of a run, and the model that is asked where canonical forms differ."""
-
-    def __init__(self, sampling: Sampling, calls: Calls, people: People) -> None:
-        self._request = sampling.request
-        self._sampling = sampling
-        self._calls = calls
-        self._people = people
-        self._clusters = Clusters(self._request.answers)
-        self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
-
-    def name(self, canonical: str | None) -> str | None:
-        """Name the cluster of a canonical form; one that is new has this name for now."""
+    def _name(self, canonical: str | None) -> str | None:
+        """Name the cluster of a canonical form; a new one has this name for now."""
         return canonical and (self._clusters.find(canonical) or canonical)
 
-    async def named(self, response: Response) -> Response:
+    async def _named(self, response: Response) -> Response:
         """Return the response with its vote named by the cluster that it joins.
 
         The kind `llm` asks about each earlier cluster in turn and joins the first that means the
-        same; a reply that can't be read or had counts as different, and so does an answer that is
-        not compared because the run is to end. Raises ApplicationError for a failure that holds
-        for every call.
+        same. An unreadable or missing reply counts as different, and so does an answer that is not
+        compared because the run is to end. Raises ApplicationError for a failure that holds for
+        every call.
         """
         canonical, written = response.vote, response.answer
         if canonical is None or written is None:
@@ -310,24 +241,43 @@ class Meanings:
     async def _match(self, canonical: str, written: str) -> str | None:
         for name in self._clusters.names:
             if self._people.over:
-                self._sampling.warn(NOT_COMPARED)
+                self._state.warn(NOT_COMPARED)
                 return None
             if await self._same(name, written):
                 return self._clusters.join(canonical, name)
         return None
 
     async def _same(self, earlier: str, new: str) -> bool:
-        about = self._request.question[:QUESTION_CHARACTERS]
-        task = MeaningTask.of(self._request, question=about, earlier=earlier, new=new)
+        about, request = self._request.question[:QUESTION_CHARACTERS], self._request
+        task = MeaningTask.of(request, question=about, earlier=earlier, new=new)
         asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
-        meaning = await self._calls.ask("evaluating", *asked, self._times)
+        times = call_times(request.sample_timeout_seconds, request.max_attempts)
+        meaning = await self._calls.ask("evaluating", Call(*asked, times))
         if meaning is None:
-            self._sampling.warn(NOT_COMPARED)
+            self._state.warn(NOT_COMPARED)
             return False
         if isinstance(meaning, ActivityError):
-            failure = permanent(meaning)
-            if failure is not None:
-                raise failure
-            self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
+            failed = permanent(meaning)
+            if failed is not None:
+                raise failed
+            self._state.warn(f"two answers could not be compared: {explain(meaning)}")
             return False
         return meaning.same is True
+
+    def _under_way(self) -> dict[str, Any]:
+        waiting = sum(not call.done() for call in self._samples.values())
+        return {**super()._under_way(), "in_flight": waiting}
+
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._request, TOLD_DECISIONS)
+
+    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
+        index = base.known({"mull.sample.index": decision.index})
+        return index | super()._numbers(decision)
+
+    def _updates(self) -> list[base.Update]:
+        state, measured = self._state, self._state.tally.measurement
+        updates: list[base.Update] = [telemetry.SAMPLES.value_set(len(state.responses))]
+        if measured.leader is not None:
+            updates.append(telemetry.CONFIDENCE.value_set(measured.confidence))
+        return updates + super()._updates()

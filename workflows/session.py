@@ -2,17 +2,16 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
-from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from mull import telemetry
     from mull.request import explain
     from mull.sheet import Sheet
-    from mull.text import encoded_size, lasting_words, terminal_safe
+    from mull.text import lasting_words, terminal_safe
     from mull.turn.result import ToolTurnResult
     from mull.turn.session import (
         ID_BYTES,
@@ -27,8 +26,8 @@ with workflow.unsafe.imports_passed_through():
         turn_id,
     )
     from workflows import base
-    from workflows.base import Workflow, refusal
-    from workflows.calls import INVALID_REQUEST, SOMEBODY
+    from workflows.base import Workflow, refusal, refuse_if
+    from workflows.calls import check_id, failure
     from workflows.children import why_it_failed
 
 HISTORY_BYTES = 10_000_000
@@ -40,20 +39,17 @@ class SessionWorkflow(Workflow):
     """Answer messages in their order, each by a turn that knows the earlier ones."""
 
     request_type = SessionRequest
+    _state: Session
 
     @workflow.init
     def __init__(self, request: SessionRequest) -> None:
         """Begin with the messages of the request; a message may come before `run` begins."""
-        super().__init__()
-        self._session = Session(request)
-        self._closing = False
+        super().__init__(Session(request))
 
     @workflow.run
     async def run(self, request: SessionRequest) -> SessionResult:
-        """Take turns until nobody writes any more, or a person ends the session."""
-        if encoded_size(workflow.info().workflow_id) > ID_BYTES:
-            said = f"workflow id over {ID_BYTES} bytes; the ids of the turns begin with it"
-            raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
+        """Take turns until no message comes for a while, or a person ends the session."""
+        check_id(ID_BYTES, "turns")
         with self._running() as span:
             try:
                 await self._find_attributes()
@@ -62,14 +58,17 @@ class SessionWorkflow(Workflow):
                 await self._close()
                 raise
             await self._close()
-            if self._session.ended is None:
-                workflow.continue_as_new(self._session.going_on())
-            return self._conclude(span)
+            if self._state.ended is None:
+                workflow.continue_as_new(self._state.going_on())
+            result: SessionResult = self._state.record()
+            self._record_end(span, str(result.stop_reason), result.stop_explanation, {})
+            span.set_attribute("mull.turns", result.turns)
+            return result
 
     @workflow.update(description="Send a message, and get its answer")
     async def send(self, given: SessionMessage) -> SessionAnswer:
         """Answer a message in its turn. One that was answered before gets the same answer."""
-        sent = self._session.take(given, _message_id())
+        sent = self._state.take(given, _message_id())
         await workflow.wait_condition(lambda: sent.answer is not None or self._closing)
         if sent.answer is None:
             raise _ended()
@@ -79,23 +78,21 @@ class SessionWorkflow(Workflow):
     def _takes_message(self, given: SessionMessage) -> None:
         if not isinstance(given, SessionMessage):
             raise refusal('give one JSON object, such as {"message": "..."}')
-        if _message_id() in self._session.answers:
+        if _message_id() in self._state.answers:
             return
         if self._people.finish is not None or self._has_ended():
             raise _ended()
         if self._full or self._closing:
             said = "the session goes on in a new history: send the message again"
-            raise ApplicationError(said, type=SESSION_CONTINUES, non_retryable=True)
-        reason = self._session.refuses(given, _message_id())
-        if reason is not None:
-            raise refusal(reason)
+            raise failure(SESSION_CONTINUES, said)
+        refuse_if(self._state.refuses(given, _message_id()))
 
     async def _take_turns(self, idle: timedelta) -> None:
         """Answer what waits, until a person ends the session, it is idle, or the history is full.
 
-        What was taken is answered in this history, since no new one knows the caller who waits.
+        Messages that were taken are answered in this history: a new one does not know who waits.
         """
-        session = self._session
+        session = self._state
         while self._people.finish is None:
             if session.waiting:
                 await self._take_turn()
@@ -109,25 +106,24 @@ class SessionWorkflow(Workflow):
                         lasted = lasting_words(int(idle.total_seconds()))
                         session.ended = "idle", f"no message for {lasted}"
                         return
-        by = self._people.finish.author or SOMEBODY
-        session.ended = "finished_by_person", f"finished by {by}"
+        session.ended = "finished_by_person", self._people.why_over(None)[1]
 
     def _has_work(self) -> bool:
-        return bool(self._session.waiting or self._people.finish or self._full)
+        return bool(self._state.waiting or self._people.finish or self._full)
 
     @property
     def _full(self) -> bool:
         """Whether this history is long enough; it takes no more messages then."""
-        info, made = workflow.info(), self._session.made
+        info, made = workflow.info(), self._state.made
         return made > 0 and (
-            made >= self._session.request.turns_per_execution
+            made >= self._state.request.turns_per_execution
             or info.is_continue_as_new_suggested()
             or info.get_current_history_size() >= HISTORY_BYTES
         )
 
     async def _take_turn(self) -> None:
         """Answer the first message by a child; if it fails, that is what the answer says."""
-        session = self._session
+        session = self._state
         try:
             request = session.begin()
             result: ToolTurnResult = await workflow.execute_child_workflow(
@@ -148,30 +144,12 @@ class SessionWorkflow(Workflow):
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError
 
-    async def _close(self) -> None:
-        """Tell those who still wait that there is no answer, and let every caller have its own."""
-        self._closing = True
-        await workflow.wait_condition(workflow.all_handlers_finished)
-
-    def _conclude(self, span: Span) -> SessionResult:
-        result = self._session.record()
-        self._write(telemetry.STOP_REASON.value_set(str(result.stop_reason)))
-        ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
-        workflow.upsert_memo(ended)
-        span.set_attributes({"mull.stop_reason": result.stop_reason, "mull.turns": result.turns})
-        return result
-
-    def _progress(self) -> SessionResult:
-        return self._session.record()
+    def _under_way(self) -> dict[str, Any]:
+        taken = self._state.turn is not None
+        return {"step": "turn" if taken else "", "in_flight": int(taken)}
 
     def _sheet(self) -> Sheet:
         return sheet(self._progress())
-
-    def _has_ended(self) -> bool:
-        return self._session.ended is not None
-
-    def _warn(self, warning: str) -> None:
-        self._session.warn(warning)
 
 
 def _message_id() -> str:
@@ -182,5 +160,4 @@ def _message_id() -> str:
 
 
 def _ended() -> ApplicationError:
-    said = "the session ended before an answer"
-    return ApplicationError(said, type=SESSION_ENDED, non_retryable=True)
+    return failure(SESSION_ENDED, "the session ended before an answer")

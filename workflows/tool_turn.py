@@ -4,7 +4,7 @@ What comes next is decided by `mull.turn.loop`; this is the order of the calls.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,25 +28,15 @@ with workflow.unsafe.imports_passed_through():
     from mull.turn.sheet import sheet
     from mull.turn.tools import CallStatus, ToolCall
     from workflows import base
-    from workflows.base import RunWorkflow, refusal
-    from workflows.calls import (
-        SOMEBODY,
-        STARTING,
-        bounded_times,
-        call_times,
-        explain,
-        lost,
-        permanent,
-        run_locally,
-        run_once,
-    )
+    from workflows.base import RunWorkflow, refusal, refuse_if
+    from workflows.calls import SOMEBODY, Call, explain, lost, run_locally, run_once
+    from workflows.times import STARTING, bounded_times, call_times
 
 LISTING = STARTING.total_seconds(), 2
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
 NO_WORD = "no word of it came back; whether it took effect is not known"
 RESET = "this run was reset from {}: what that one did may already have happened"
-NUMBERS = ("next", "stop", "stop_reason", "errors", "confidence")
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -54,6 +44,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     """Answer a message with tools, within a budget, and reflect midway."""
 
     request_type = ToolTurnRequest
+    span_fields = ("next", "errors", "confidence")
 
     @workflow.init
     def __init__(self, request: ToolTurnRequest) -> None:
@@ -93,9 +84,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     def _takes_permission(self, given: Permission) -> None:
         if not isinstance(given, Permission):
             raise refusal('give one JSON object, such as {"call": 1, "allow": true}')
-        reason = self._state.calls.refuses(given)
-        if reason is not None:
-            raise refusal(reason)
+        refuse_if(self._state.calls.refuses(given))
 
     async def _begin(self) -> None:
         """List the tools of the worker, so that history has them, and learn of the model.
@@ -105,18 +94,16 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         state, request, listing = self._state, self._state.request, Listing(tools=())
         if request.tools is None or request.tools:
             wanted = ListTask(names=request.tools, docs=request.docs)
-            found = await self._calls.make(
-                ToolActivities.list_tools, wanted, "the tools", bounded_times(*LISTING), TASK_QUEUE
-            )
+            asked = ToolActivities.list_tools, wanted, "the tools"
+            found = await self._calls.make(Call(*asked, bounded_times(*LISTING), TASK_QUEUE))
             if isinstance(found, ActivityError):
                 state.warn(f"the turn has no tools: they could not be listed: {explain(found)}")
             listing = found if isinstance(found, Listing) else listing
-        asked = ModelTask(model=request.model, think_level=request.think_level)
-        known = await self._calls.make(
-            TurnActivities.describe_model, asked, "what the model can do", self._times
-        )
+        task = ModelTask(model=request.model, think_level=request.think_level)
+        call = Call(TurnActivities.describe_model, task, "what the model can do", self._times)
+        known = await self._calls.make(call)
         if isinstance(known, ActivityError):
-            raise permanent(known) or lost(explain(known)).failure
+            raise lost(known).failure
         if known is not None:
             state.begin(listing.tools, listing.rules, known.thinking, native=known.native)
         for warning in listing.warnings:
@@ -150,15 +137,15 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             thinking=state.thinking,
         )
         summary = f"step {state.steps} of {state.turn_budget.most('steps')}"
-        asked = TurnActivities.ask_step, task, summary, self._times
-        reply = await self._calls.ask("generating", *asked)
-        # What was written of this reply is dropped here, and by whoever shows it.
+        call = Call(TurnActivities.ask_step, task, summary, self._times)
+        reply = await self._calls.ask("generating", call)
+        # Drop what was streamed of this reply; those who show it do so, too.
         written = self._stream.get_state()
         self._stream.truncate(written.base_offset + len(written.log))
         self._stream.topic("answer", type=StreamedText).publish(StreamedText(step=state.steps + 1))
         if isinstance(reply, ActivityError):
             if state.steps == 1:
-                raise permanent(reply) or lost(explain(reply)).failure
+                raise lost(reply).failure
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
@@ -194,7 +181,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     async def _wait_for_permission(self) -> None:
         """Wait until a person has allowed or denied each call that asks; no clock runs meanwhile.
 
-        Nobody is asked about a call whose arguments are wrong.
+        Calls with wrong arguments end here, without a question.
         """
         calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
         asking = calls.with_status("asking")
@@ -221,7 +208,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         self._write_progress()
 
     async def _call(self, call: ToolCall) -> None:
-        """Run one call, in what is left of the turn. What may have written is not tried again."""
+        """Run one call, in the time left. A call that may have written is not tried again."""
         calls, tool, began = self._state.calls, self._state.calls.tools[call.tool], workflow.now()
         seconds = self._state.turn_budget.tool_seconds(tool.timeout_seconds, began)
         if seconds is None:
@@ -236,13 +223,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         attempts = self._state.request.max_attempts if tool.read_only or tool.idempotent else 1
         summary = f"call {call.index + 1}: {tool.name}"
         with base.span(telemetry.SPAN_TOOL.format(tool=tool.name), "TOOL", known) as span:
-            made = await self._calls.make(
-                ToolActivities.call_tool,
-                self._task(call, seconds),
-                summary,
-                bounded_times(seconds, attempts),
-                queue_of(tool),
-            )
+            asked = ToolActivities.call_tool, self._task(call, seconds), summary
+            times = bounded_times(seconds, attempts)
+            made = await self._calls.make(Call(*asked, times, queue_of(tool)))
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF
             if isinstance(made, ActivityError):
                 calls.unclear.add(call.index)
@@ -267,12 +250,12 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         return CallTask(tool=tool, arguments=call.given, timeout_seconds=seconds, **known)
 
     async def _reflect(self) -> None:
-        """Ask the model how the turn goes; past the deadline too, where it began before."""
+        """Ask the model how the turn goes; a reflection that began in time may end late."""
         state = self._state
         seconds = state.begin_reflection(workflow.now())
         if seconds is None:
             return
-        # One call of the model, which is made again only where its worker was lost.
+        # The model is called once, and again only where its worker was lost.
         task = PromptTask.of(
             state.request,
             step=state.steps,
@@ -284,14 +267,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             "mull.turn.count": state.request.turn_count,
         }
         with base.span(telemetry.SPAN_TURN_REFLECTION, "CHAIN", known) as span:
-            reply = await self._calls.ask(
-                "evaluating",
-                TurnActivities.reflect_midturn,
-                task,
-                f"a reflection after step {state.steps}",
-                bounded_times(seconds, state.request.max_attempts),
-                late=True,
-            )
+            asked = TurnActivities.reflect_midturn, task, f"a reflection after step {state.steps}"
+            times = bounded_times(seconds, state.request.max_attempts)
+            reply = await self._calls.ask("evaluating", Call(*asked, times, late=True))
             if isinstance(reply, ActivityError):
                 state.reflected(None, workflow.now(), explain(reply))
             elif reply is None:
@@ -304,8 +282,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         """Have the older messages summarized, which the next steps read in their place."""
         state = self._state
         task = PromptTask.of(state.request, step=state.steps, prompt=state.summary_prompt)
-        asked = TurnActivities.compact_messages, task, "a summary of earlier messages", self._times
-        reply = await self._calls.ask("generating", *asked)
+        asked = TurnActivities.compact_messages, task, "a summary of earlier messages"
+        reply = await self._calls.ask("generating", Call(*asked, self._times))
         if reply is not None:
             self._state.compacted(None if isinstance(reply, ActivityError) else reply.text)
 
@@ -316,13 +294,11 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
-        """List the numbers of a decision; its reason may quote a tool, which is content."""
-        quotes = decision.next == "reflect" and not telemetry.captures_content()
-        reason: Sequence[str] = () if quotes else ("reason",)
-        step = {"mull.turn.step": decision.budget.steps_used}
-        return {**step, **base.numbers(decision, (*NUMBERS, *reason))}
+        return {"mull.turn.step": decision.budget.steps_used, **super()._numbers(decision)}
+
+    def _quotes(self, decision: Decision) -> bool:
+        return decision.next == "reflect"
 
     def _updates(self) -> list[base.Update]:
         asks = bool(self._state.calls.with_status("asking"))
-        waits = telemetry.NEEDS_REVIEW.value_set(asks)
-        return [waits, *base.spending(self._state.used, self._state.model)]
+        return [telemetry.NEEDS_REVIEW.value_set(asks), *super()._updates()]

@@ -5,14 +5,13 @@ Each rollout is a child workflow, and each stage an activity that heartbeats at 
 
 import asyncio
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import (
     ActivityError,
-    ApplicationError,
     FailureError,
     is_cancelled_exception,
 )
@@ -44,7 +43,6 @@ with workflow.unsafe.imports_passed_through():
         RetroformerTrainingResult,
         Stage,
         StageStep,
-        StopReason,
     )
     from mull.agents.training_sheet import sheet
     from mull.connection import silence
@@ -53,17 +51,10 @@ with workflow.unsafe.imports_passed_through():
     from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
-    from workflows.calls import (
-        INVALID_REQUEST,
-        SOMEBODY,
-        explain,
-        outcome,
-        priority,
-        settle,
-        work_times,
-    )
+    from workflows.calls import Call, explain, failure, invalid_request, outcome, settle
     from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
+    from workflows.times import work_times
 
 # A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
 SILENCE_SECONDS = 20.0
@@ -71,6 +62,7 @@ SILENCE_SECONDS = 20.0
 # suggests a new one after 4,096, and ends a run at 51,200.
 ROLLOUTS = 500
 KEEP_RESULT = timedelta(minutes=1)
+Value = TypeVar("Value")
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -78,6 +70,8 @@ class RetroformerTrainingWorkflow(Workflow):
     """Train a reward model and a reflector on what an environment says of reflections."""
 
     request_type = RetroformerTrainingRequest
+    span_fields = ("phase", "next")
+    _state: Training
 
     @workflow.init
     def __init__(self, request: RetroformerTrainingRequest) -> None:
@@ -85,8 +79,8 @@ class RetroformerTrainingWorkflow(Workflow):
         info, bound = workflow.info(), request.budget_seconds
         known = {"workflow_id": info.workflow_id, "execution": info.first_execution_run_id}
         carried = dict(request.carried or TrainingSoFar())
-        self._state = Training(request=request, **known, **carried)
-        super().__init__(None if bound is None else bound - self._state.seconds)
+        state = Training(request=request, **known, **carried)
+        super().__init__(state, None if bound is None else bound - state.seconds)
         self._children = Children()
 
     @workflow.run
@@ -111,7 +105,7 @@ class RetroformerTrainingWorkflow(Workflow):
                         self._decide(f"the reflector was tuned by {request.method}", "trained")
                 else:
                     await self._train(self._state.phase)
-            result = self._state.record()
+            result: RetroformerTrainingResult = self._state.record()
             if result.stages and self._holds_out:
                 await self._keep(result)
             self._conclude(span, result)
@@ -130,25 +124,23 @@ class RetroformerTrainingWorkflow(Workflow):
 
     async def _begin(self) -> None:
         """Begin to collect, unless the weights that are to be trained can't be found."""
-        state = self._state
+        state, request, tuned = self._state, self._state.request, self._state.request.tuned
         if self._holds_out:
-            if state.request.control and not (state.request.tuned or "").endswith(
-                state.workflow_id
-            ):
+            if request.control and not (tuned or "").endswith(state.workflow_id):
                 said = f"control: name the tuned model by this run's id, as …/{state.workflow_id}"
-                raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
+                raise invalid_request(said)
             state.hold_out()
-            if state.request.tuned is not None:
-                # One that may not be named would be refused only after all has been trained.
-                named = ModelTask(model=state.request.tuned, think_level="off")
+            if tuned is not None:
+                # Otherwise a name that is not allowed is refused only after all training.
+                named = ModelTask(model=tuned, think_level="off")
                 described = TurnActivities.describe_model, named, "the tuned model's name"
-                await self._call(*described, KEEP_TIMES(), MODEL_QUEUE)
+                await self._call(Call(*described, KEEP_TIMES(), MODEL_QUEUE))
                 if state.stopped:
                     return
         state.begin("collecting")
-        task = BaseModelTask(model=state.request.base_model)
+        task = BaseModelTask(model=request.base_model)
         asked = TrainingActivities.find_base_model, task, "find the base model"
-        await self._call(*asked, KEEP_TIMES())
+        await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
 
     async def _collect(self) -> None:
         """Rate reflections by rollouts, and put them together as the replay buffer."""
@@ -157,11 +149,11 @@ class RetroformerTrainingWorkflow(Workflow):
         if state.stopped:
             return
         if state.collected.failed and state.collected.failed == state.collected.made:
-            said = f"no rollout came to an end: {next(iter(state.errors), '')}"
-            raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
+            why = next(iter(state.errors), "")
+            raise failure("RolloutsFailed", f"no rollout came to an end: {why}")
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
-        kept = await self._call(*asked, KEEP_TIMES())
+        kept = await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
         if kept is None:
             return
         state.buffer, state.counts = kept.path, kept.counts
@@ -173,7 +165,6 @@ class RetroformerTrainingWorkflow(Workflow):
     async def _train(self, stage: Stage) -> None:
         """Train a model; an attempt after a lost worker goes on where it can."""
         state, request = self._state, self._state.request
-        tunes = stage == "reflector"
         task = StageTask(
             **{name: getattr(request, name) for name in Tuning.model_fields},
             run=state.workflow_id,
@@ -188,11 +179,12 @@ class RetroformerTrainingWorkflow(Workflow):
             "heartbeat_timeout": timedelta(seconds=max(SILENCE_SECONDS, silence())),
         }
         with base.span(telemetry.SPAN_TRAINING.format(stage=stage), "CHAIN", {}, words) as span:
-            trained = await self._call(TrainingActivities.train_stage, task, words, times)
+            asked = TrainingActivities.train_stage, task, words
+            trained = await self._call(Call(*asked, times, TASK_QUEUE))
             if trained is None:
                 return
-            known = {"mull.steps": trained.steps, "mull.examples": trained.examples}
-            span.set_attributes(known)
+            span.set_attribute("mull.steps", trained.steps)
+            span.set_attribute("mull.examples", trained.examples)
             state.stages = {**state.stages, stage: trained}
             for warning in trained.warnings:
                 state.warn(warning)
@@ -200,7 +192,7 @@ class RetroformerTrainingWorkflow(Workflow):
         if self._found_nothing():
             return
         took = f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s"
-        if tunes and request.tuned is None:
+        if stage == "reflector" and request.tuned is None:
             self._decide(f"the reflector was tuned by {request.method}: {took}", "trained")
         else:
             self._decide(took)
@@ -260,33 +252,18 @@ class RetroformerTrainingWorkflow(Workflow):
         else:
             state.ended(planned, ended)
 
-    async def _call(
-        self,
-        activity: Any,
-        task: object,
-        summary: str,
-        times: dict[str, Any],
-        queue: str = TASK_QUEUE,
-    ) -> Any:
-        """Call an activity, of the workers that train by default; None if the run ended instead.
+    async def _call(self, call: Call[Value]) -> Value | None:
+        """Call an activity; None if the run ended instead.
 
         Raises ApplicationError where it failed for good.
         """
-        call = workflow.start_activity_method(
-            activity,
-            args=[task],
-            task_queue=queue,
-            summary=summary,
-            priority=priority(),
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            **times,
-        )
-        if not await self._until([call]):
+        waits = workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+        started = call._replace(times={**call.times, "cancellation_type": waits}).start()
+        if not await self._until([started]):
             return None
-        found = outcome(call)
+        found = outcome(started)
         if isinstance(found, ActivityError):
-            said = f"{summary}: {explain(found)}"
-            raise ApplicationError(said, type="TrainingFailed", non_retryable=True)
+            raise failure("TrainingFailed", f"{call.summary}: {explain(found)}")
         return found
 
     async def _control(self) -> None:
@@ -295,7 +272,7 @@ class RetroformerTrainingWorkflow(Workflow):
         run = f"{state.workflow_id}/control"
         task = ControlTask(run=state.workflow_id, control=run, seed=state.request.seed)
         asked = TrainingActivities.shuffle_labels, task, "shuffle the labels"
-        await self._call(*asked, KEEP_TIMES())
+        await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
         if state.stopped:
             return
         training = asyncio.ensure_future(
@@ -321,17 +298,13 @@ class RetroformerTrainingWorkflow(Workflow):
                 state.warn(f"on shuffled labels it ended before: {ended.stop_explanation}")
 
     async def _keep(self, result: RetroformerTrainingResult) -> None:
-        """Keep the result beside what was trained; where that fails the run has it all the same."""
+        """Keep the result beside what was trained; if that fails, the run still returns it."""
+        task = ResultTask(run=self._state.workflow_id, result=result)
+        # The run waits for it, even if no worker that trains is left.
+        times = KEEP_TIMES() | {"schedule_to_close_timeout": KEEP_RESULT}
+        call = Call(TrainingActivities.keep_result, task, "keep the result", times, TASK_QUEUE)
         try:
-            await workflow.execute_activity_method(
-                TrainingActivities.keep_result,
-                ResultTask(run=self._state.workflow_id, result=result),
-                task_queue=TASK_QUEUE,
-                summary="keep the result",
-                priority=priority(),
-                # The run waits for it, also where no worker that trains is there any more.
-                **KEEP_TIMES() | {"schedule_to_close_timeout": KEEP_RESULT},
-            )
+            await call.start()
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -342,49 +315,32 @@ class RetroformerTrainingWorkflow(Workflow):
         try:
             await settle(calls, self._people)
         finally:
-            # Nothing goes on without the run: a stage writes where a next run of this id does.
+            # No stage may outlive the run: it writes where a next run of this id does.
             await asyncio.gather(*calls, return_exceptions=True)
         if not self._people.over:
             return True
-        state, finish = self._state, self._people.finish
-        if finish is not None:
-            who = finish.author or SOMEBODY
-            self._decide(f"finished by {who}", "finished_by_person", author=who)
-        else:
-            said = f"the time budget of {state.request.budget_seconds:g} seconds is used up"
-            self._decide(said, "deadline")
+        stop_reason, said, author = self._people.why_over(self._state.request.budget_seconds)
+        self._decide(said, stop_reason, author)
         return False
 
     def _decide(
-        self, reason: str, stop_reason: StopReason | None = None, author: str | None = None
+        self, reason: str, stop_reason: str | None = None, author: str | None = None
     ) -> None:
-        """Record a decision, and span it."""
-        decision = self._state.decide(reason, workflow.now(), stop_reason, author)
-        numbers = base.numbers(decision, ("phase", "next", "stop", "stop_reason", "reason"))
-        with base.span(telemetry.SPAN_DECISION, "EVALUATOR", numbers):
-            pass
+        self._span_decision(self._state.decide(reason, workflow.now(), stop_reason, author))
 
     def _conclude(self, span: Span, result: RetroformerTrainingResult) -> None:
         """Record the outcome everywhere but in the result."""
-        stopped = telemetry.STOP_REASON.value_set(str(result.stop_reason))
-        self._write(*base.spending(result.usage, result.base_model), stopped)
         shares = {
             "share_good_before": result.before.share_good,
             "share_good_after": result.after.share_good if result.after else None,
         }
-        ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
-        workflow.upsert_memo({**ended, **shares, "answer": result.tuned_reflector})
+        memo = {**shares, "answer": result.tuned_reflector}
+        spent = base.spending(result.usage, result.base_model)
+        self._record_end(span, str(result.stop_reason), result.stop_explanation, memo, *spent)
         span.set_attributes(base.known({f"mull.{name}": share for name, share in shares.items()}))
-        span.set_attribute("mull.stop_reason", result.stop_reason)
 
-    def _progress(self) -> RetroformerTrainingResult:
-        return self._state.record()
+    def _under_way(self) -> dict[str, Any]:
+        return {"in_flight": len(self._children.in_flight)}
 
     def _sheet(self) -> Sheet:
         return sheet(self._progress())
-
-    def _has_ended(self) -> bool:
-        return self._state.stopped
-
-    def _warn(self, warning: str) -> None:
-        self._state.warn(warning)

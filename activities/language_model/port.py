@@ -119,10 +119,14 @@ class Asked(Record):
 
     @classmethod
     def of(cls, request: Any, **more: Any) -> Self:
-        """Make the task: its required fields are those of the request, unless `more` has them."""
+        """Make a task from the fields of a request that it requires, and from `more`.
+
+        The request's `call_timeout_seconds` is the time-out, if it has one.
+        """
         required = [name for name, field in cls.model_fields.items() if field.is_required()]
         given = {name: getattr(request, name) for name in required if hasattr(request, name)}
-        return cls(**{"timeout_seconds": request.call_timeout_seconds} | given | more)
+        seconds = getattr(request, "call_timeout_seconds", None)
+        return cls(**{"timeout_seconds": seconds} | given | more)
 
     def call(self, prompt: str = "", **more: Any) -> ModelCall:
         """Make the call of it, with `more` fields; `labels` also get the number of the attempt."""
@@ -131,8 +135,8 @@ class Asked(Record):
         return ModelCall(prompt=prompt, labels=labels, **bounds | more)
 
 
-class Sampled(Asked):
-    """A call at the request's own temperature and seed."""
+class Drawn(Asked):
+    """A call whose reply is drawn at the temperature and seed of the request."""
 
     temperature: float
     seed: int | None

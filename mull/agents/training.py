@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import ConfigDict, FailFast, Field, field_validator, model_validator
 
@@ -26,7 +26,6 @@ from mull.agents.training_result import (
     RetroformerTrainingResult,
     Stage,
     StageResult,
-    StopReason,
 )
 from mull.multipath.request import Folder
 from mull.option import bound_option, option
@@ -372,7 +371,7 @@ class Training(TrainingSoFar):
         self,
         reason: str,
         at: datetime,
-        stop_reason: StopReason | None = None,
+        stop_reason: Any = None,
         author: str | None = None,
     ) -> Decision:
         """Record that a phase is done, and begin the next one, or end the training."""
@@ -390,8 +389,8 @@ class Training(TrainingSoFar):
             self.begin(decision.next)
         return decision
 
-    def record(self) -> RetroformerTrainingResult:
-        """Say where the training stands, and what came of it."""
+    def record(self, **under_way: Any) -> RetroformerTrainingResult:
+        """Say where the training stands, and what came of it; `under_way` is empty in the end."""
         folders = {stage: trained.folder for stage, trained in self.stages.items()}
         known = {
             **dict(self.request),
@@ -405,4 +404,5 @@ class Training(TrainingSoFar):
             last = self.decisions[-1]
             ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
             return RetroformerTrainingResult(**known | ended | {"step": "", "of": 0})
-        return RetroformerTrainingResult(**known | {"step": self.phase, "done": self.step})
+        going = {"step": self.phase, "done": self.step, **under_way}
+        return RetroformerTrainingResult(**known | going)

@@ -30,6 +30,7 @@ def sheet(
         seen,
         subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
         doing=_words(seen.step) + (f" {seen.done:,} of {seen.of:,}" if seen.of else ""),
+        awaited="rollout",
         answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
         facts=_facts(seen),
         flags=parts.said(seen.doubt != seen.stop_explanation and seen.stop_reason and seen.doubt),

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from mull.drafts import ReviewedState
 from mull.request import Review
-from mull.run import Room, Ruling, RunState, room
+from mull.run import Room, Ruling, room
 from mull.sampling.answers import read_answer
 from mull.sampling.probability import Calibrated, CalibrationMap, Setup, nearest, probability
 from mull.sampling.prompts import hash_prompt
@@ -31,7 +32,7 @@ UNKNOWN_FIT = "the calibration map may not fit: its log did not say {}"
 
 
 @dataclass
-class Sampling(RunState[Decision]):
+class Sampling(ReviewedState[Decision]):
     """The responses, votes, decisions and spending of a run so far.
 
     Votes are counted in the order of their index, whichever reply came first. `put_in` are the

@@ -285,8 +285,13 @@ class Session:
         }
         return self.request.model_copy(update=known)
 
-    def record(self) -> SessionResult:
-        """Say where the session stands, and how it ended."""
+    @property
+    def stopped(self) -> bool:
+        """Whether the session has ended."""
+        return self.ended is not None
+
+    def record(self, **under_way: Any) -> SessionResult:
+        """Say where the session stands, and how it ended; `under_way` is empty in the end."""
         reason, said = self.ended or (None, "")
         return SessionResult(
             turns=self.next - 1,
@@ -302,6 +307,7 @@ class Session:
             stop_explanation=said,
             warnings=tuple(self.warnings),
             going_on=self.going_on() if self.ended else None,
+            **under_way,
         )
 
 

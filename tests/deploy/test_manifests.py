@@ -21,7 +21,7 @@ from commands.doctor import QUEUES
 from mull import telemetry
 from mull.sampling.request import SelfConsistencyRequest
 from tests.deploy.conftest import ALERTS, COMPOSE, DASHBOARDS, DEPLOY, ROOT, WORKERS, documents
-from workflows.calls import call_times
+from workflows.times import call_times
 
 KUBERNETES = "1.33"
 MANIFESTS = sorted(

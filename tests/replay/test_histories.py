@@ -97,7 +97,7 @@ class Outcome(WorkflowInboundInterceptor):
         try:
             result = await super().execute_workflow(given)
             known["result"] = result and result.model_dump(mode="json")
-            # Of required fields there is none, so that a new one is not taken for empty.
+            # A required field has no default, so that a new one is not taken for empty.
             Outcome.defaults = result and type(result).model_construct().model_dump(mode="json")
         except (ApplicationError, asyncio.CancelledError) as error:
             known["failure"] = f"{type(error).__name__}: {error}"
@@ -126,8 +126,9 @@ async def test_a_recorded_history_has_the_same_outcome(
 ) -> None:
     """Result, details, memo and search attributes are those of `outcomes/`, to the letter.
 
-    A result may have new fields, as long as they hold their default. `MULL_GOLDEN=write` writes
-    the outcomes anew, where a change is meant.
+    A result may have new fields, as long as they hold their default: a loop gets fields without a
+    change to the outcomes of released versions, and a default says nothing of the run.
+    `MULL_GOLDEN=write` writes the outcomes anew, where a change is meant.
     """
     del spans
     await Replayer(

@@ -3,6 +3,7 @@
 from pydantic import ValidationError
 from temporalio.workflow import _Definition
 
+import adapters
 import worker
 from activities.agents import AgentActivities
 from activities.checks import check_draft, prepare_reflection, read_examples
@@ -125,7 +126,7 @@ def test_the_agent_s_nodes_are_spans() -> None:
 
 def test_task_queues() -> None:
     """Clients and operators name the queues, the latter by their short names too."""
-    assert worker.NAMES == {
+    assert adapters.QUEUES == {
         "mull": "mull",
         "llm": "mull-llm",
         "code": "mull-code",

@@ -16,7 +16,7 @@ from mull.sampling.request import SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest
 from tests.conftest import begin
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
-from workflows.calls import call_times
+from workflows.times import call_times
 
 FEW: dict[str, Any] = {"max_attempts": 1}
 REQUESTS: list[tuple[Any, dict[str, Any], int]] = [

@@ -31,10 +31,10 @@ def test_a_training_under_way_says_how_far_it_came() -> None:
     state = training("7")
     state.begin("reward_model")
     state.step, state.of = 3, 9
-    seen = sheet(state.record())
+    seen = sheet(state.record(in_flight=4))
 
     assert (seen.verdict.tone, seen.charts) == ("running", ())
-    assert "reward model 3 of 9" in seen.verdict.words
+    assert seen.verdict.words == "reward model 3 of 9, 4 rollouts in flight"
     assert fact(seen, "pairs").value == "2 of 2"
 
 

@@ -285,6 +285,26 @@ async def test_budgets_and_wishes_hold_across_histories(
     assert 4 <= seen.before.made <= finished.before.made < 20
 
 
+async def test_the_progress_counts_the_rollouts_in_flight(client: Client) -> None:
+    """As many as are made at once, also on the sheet, which `mull watch` shows."""
+
+    class Held(Advised):
+        async def complete(self, call: ModelCall) -> Any:
+            await asyncio.sleep(PATIENCE)
+            return await super().complete(call)
+
+    async with served(client, Held()), trains(client, ScriptedTraining()):
+        handle = await start(client, concurrency=3, rollouts=2)
+        async with asyncio.timeout(PATIENCE):
+            while (seen := await progress_of(handle)).in_flight < 3:
+                await asyncio.sleep(0.02)
+        await handle.execute_update("finish_now", {"author": "ann"})
+        finished = await end(handle)
+
+    assert (seen.step, seen.in_flight, finished.in_flight) == ("collecting", 3, 0)
+    assert sheet(seen).busy == "collecting 0 of 4, 3 rollouts in flight"
+
+
 async def test_a_missing_base_model_is_found_missing_before_a_rollout(client: Client) -> None:
     """Nothing is spent on rollouts that nothing could be trained on."""
     model, training = Advised(), ScriptedTraining()

@@ -16,7 +16,7 @@ from tests.workflows.multipath.running import (
     served,
     start,
 )
-from workflows.calls import INDEX_LOCK, retrieval_times
+from workflows.times import INDEX_LOCK, retrieval_times
 
 
 async def test_passages_become_numbered_sources(client: Client) -> None:

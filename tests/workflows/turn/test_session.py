@@ -263,6 +263,7 @@ async def test_a_turn_that_fails_is_an_answer_in_words(client: Client) -> None:
         answers = [await talk.send("a", "id-a")]
         cancelled = await talk.ask("b")
         await until_asked(model, 2)
+        busy = await talk.progress()
         await client.get_workflow_handle(f"{talk.id}-turn-2").cancel()
         answers.append(await told(cancelled))
         again, after = await talk.send("a", "id-a"), await talk.send("c")
@@ -273,6 +274,7 @@ async def test_a_turn_that_fails_is_an_answer_in_words(client: Client) -> None:
     assert again == answers[0]
     assert (after["number"], after["answer"], texts(model)) == (3, "re c", ["c"])
     assert (seen["turns"], seen["failed"], seen["usage"]["calls"]) == (3, 2, 1)
+    assert [(one["step"], one["in_flight"]) for one in (busy, seen)] == [("turn", 1), ("", 0)]
 
 
 async def test_a_turn_without_an_answer_says_what_it_has(client: Client) -> None:

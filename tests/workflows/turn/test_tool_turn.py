@@ -33,7 +33,7 @@ from tests.workflows.turn.running import (
     until,
 )
 from workflows.base import Inbound
-from workflows.calls import bounded_times
+from workflows.times import bounded_times
 from workflows.tool_turn import LISTING, ToolTurnWorkflow
 
 LOOK = [("look", {"place": "sea"})]
