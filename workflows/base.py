@@ -6,8 +6,7 @@ drops the validator of an update that a subclass decorates again. No constructor
 """
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -45,6 +44,7 @@ with workflow.unsafe.imports_passed_through():
 
 Update = SearchAttributeUpdate[Any]
 Attribute = str | float | int | bool
+MakesSheet = Callable[..., Sheet]
 Number = TypeVar("Number", int, float)
 StateT = TypeVar("StateT", bound=RunState[Any])
 ReviewedT = TypeVar("ReviewedT", bound=ReviewedState[Any])
@@ -58,14 +58,15 @@ UNREGISTERED = (
 )
 
 
-class Workflow(ABC):
+class Workflow:
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
-    A subclass says what its `request_type` is, and which fields of a decision its span shows. Its
-    state keeps warnings, and makes the record.
+    A subclass says what its `request_type` is, how its sheet is made of its record, and which
+    fields of a decision a span shows. Its state keeps warnings, and makes the record.
     """
 
     request_type: ClassVar[type[Request]]
+    make_sheet: ClassVar[MakesSheet]
     span_fields: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *inputs: object) -> Self:
@@ -107,8 +108,8 @@ class Workflow(ABC):
         """List the fields of the record that are empty once the run has ended."""
         return {}
 
-    @abstractmethod
-    def _sheet(self) -> Sheet: ...
+    def _sheet(self) -> Sheet:
+        return self.make_sheet(self._progress(), self._state.request)
 
     def _has_ended(self) -> bool:
         ended: bool = self._state.stopped
@@ -325,8 +326,7 @@ class ReviewedWorkflow(RunWorkflow[ReviewedT], Generic[ReviewedT]):
 class DraftWorkflow(ReviewedWorkflow[DraftStateT]):
     """A run that revises drafts, with what is shown of it unless it says otherwise."""
 
-    def _sheet(self) -> Sheet:
-        return draft_sheet(self._progress())
+    make_sheet: ClassVar[MakesSheet] = staticmethod(draft_sheet)
 
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
         return {**super()._numbers(decision), "mull.needs_review": decision.waits_for_review}

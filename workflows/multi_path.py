@@ -34,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.multipath.suite import Suite
     from mull.request import Review
     from mull.run import Part
-    from mull.sheet import Sheet
     from mull.text import CUT_NOTE
     from workflows import base
     from workflows.base import DraftWorkflow
@@ -61,6 +60,7 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
     """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
     request_type = MultiPathRequest
+    make_sheet = staticmethod(sheet)
     span_fields = ("after", "next", "mode", "revisions", "critiques", "passed", "total")
 
     @workflow.init
@@ -359,9 +359,6 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
             await super()._follow(said, who)
         else:
             self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         return base.known({"mull.draft.index": decision.draft}) | super()._numbers(decision)

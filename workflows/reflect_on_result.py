@@ -27,7 +27,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.critique.result import Decision, Draft, ReflectOnResultResult
     from mull.critique.sheet import sheet
     from mull.request import Review
-    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import DraftWorkflow
     from workflows.calls import Call, Lost, explain, invalid_request, run_locally
@@ -41,6 +40,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
     """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     request_type = ReflectOnResultRequest
+    make_sheet = staticmethod(sheet)
     span_fields = ("score", "judged", "change", "threshold", "best", "best_score", "revisions")
 
     @workflow.init
@@ -289,9 +289,6 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
             self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
             advice = Feedback(advice=said.revise, judge=who)
             await self._revise(best, (advice, *self._state.advice(best)), who)
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._request)
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         return base.known({"mull.draft.index": decision.draft}) | super()._numbers(decision)

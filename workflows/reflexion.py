@@ -34,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.connection import TASK_QUEUE
     from mull.request import explain as explain_request
     from mull.run import Part
-    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
     from workflows.calls import Call, Lost, explain, failure, lost
@@ -58,6 +57,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
     The evaluator is the environment, unless the request names a judge.
     """
 
+    make_sheet = staticmethod(sheet)
     span_fields = ("episode", "next", "correct", "best", "reflections")
 
     def __init__(self, state: AgentT) -> None:
@@ -324,9 +324,6 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             **more,
         )
         return Call(activity, task, summary, self._step_times, self._queue)
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         return base.known({"mull.return": decision.episode_return}) | super()._numbers(decision)

@@ -1,5 +1,6 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.sampling.request import SelfConsistencyRequest
     from mull.sampling.result import Decision, PersonsAnswer, Response, SelfConsistencyResult
     from mull.sampling.sheet import sheet
-    from mull.sheet import Sheet
     from workflows import base
     from workflows.base import ReviewedWorkflow, refusal, refuse_if
     from workflows.calls import (
@@ -42,6 +42,7 @@ class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     request_type = SelfConsistencyRequest
+    make_sheet = staticmethod(partial(sheet, newest=TOLD_DECISIONS))
     # Answers are content, and not among them.
     span_fields = (
         "wave", "rule", "total_responses", "valid_responses", "leader_votes", "runner_up_votes",
@@ -267,9 +268,6 @@ class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
     def _under_way(self) -> dict[str, Any]:
         waiting = sum(not call.done() for call in self._samples.values())
         return {**super()._under_way(), "in_flight": waiting}
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress(), self._request, TOLD_DECISIONS)
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         index = base.known({"mull.sample.index": decision.index})

@@ -10,7 +10,6 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from mull.request import explain
-    from mull.sheet import Sheet
     from mull.text import lasting_words, terminal_safe
     from mull.turn.result import ToolTurnResult
     from mull.turn.session import (
@@ -39,6 +38,7 @@ class SessionWorkflow(Workflow):
     """Answer messages in their order, each by a turn that knows the earlier ones."""
 
     request_type = SessionRequest
+    make_sheet = staticmethod(sheet)
     _state: Session
 
     @workflow.init
@@ -147,9 +147,6 @@ class SessionWorkflow(Workflow):
     def _under_way(self) -> dict[str, Any]:
         taken = self._state.turn is not None
         return {"step": "turn" if taken else "", "in_flight": int(taken)}
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress())
 
 
 def _message_id() -> str:

@@ -19,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from mull import telemetry
     from mull.request import TURN_SECONDS
-    from mull.sheet import Sheet
     from mull.turn.approval import Permission
     from mull.turn.conversation import StreamedText
     from mull.turn.loop import MOST_UNUSABLE, Turn
@@ -44,6 +43,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     """Answer a message with tools, within a budget, and reflect midway."""
 
     request_type = ToolTurnRequest
+    make_sheet = staticmethod(sheet)
     span_fields = ("next", "errors", "confidence")
 
     @workflow.init
@@ -289,9 +289,6 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
 
     def _under_way(self) -> dict[str, Any]:
         return {**super()._under_way(), "at": workflow.now()}
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress())
 
     def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
         return {"mull.turn.step": decision.budget.steps_used, **super()._numbers(decision)}

@@ -47,7 +47,6 @@ with workflow.unsafe.imports_passed_through():
     from mull.agents.training_sheet import sheet
     from mull.connection import silence
     from mull.run import add_usage
-    from mull.sheet import Sheet
     from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
@@ -70,6 +69,7 @@ class RetroformerTrainingWorkflow(Workflow):
     """Train a reward model and a reflector on what an environment says of reflections."""
 
     request_type = RetroformerTrainingRequest
+    make_sheet = staticmethod(sheet)
     span_fields = ("phase", "next")
     _state: Training
 
@@ -341,6 +341,3 @@ class RetroformerTrainingWorkflow(Workflow):
 
     def _under_way(self) -> dict[str, Any]:
         return {"in_flight": len(self._children.in_flight)}
-
-    def _sheet(self) -> Sheet:
-        return sheet(self._progress())
