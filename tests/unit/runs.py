@@ -38,16 +38,11 @@ def replied(index: int, answer: str | Response | None) -> Response:
     if isinstance(answer, Response):
         return answer
     return Response(
-        index=index,
-        answer=answer,
-        vote=answer,
+        index=index, answer=answer, vote=answer,
         reasoning=f"Sample {index + 1}: 3 * 43 = 3 * 40 + 3 * 3 = 129.",
-        timestamp=START + timedelta(seconds=index),
-        model="openai/gpt-test",
-        seed=7 + index,
-        finish_reason="stop",
-        spending=spending(100, 40, 0.0002),
-    )
+        timestamp=START + timedelta(seconds=index), model="openai/gpt-test", seed=7 + index,
+        finish_reason="stop", spending=spending(100, 40, 0.0002),
+    )  # fmt: skip
 
 
 def spending(read: int, written: int, usd: float = 0.001) -> Spending:

@@ -43,12 +43,9 @@ def random_settings(chance: Random, most: int) -> Stopping:
         confidence_threshold=chance.choice([0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0]),
         entropy_threshold=chance.choice([0.0, 0.3, 0.7, 0.9, 0.95, 0.98, 1.0]),
         entropy_weight=chance.choice([0.0, 0.3, 1.0]),
-        min_responses=chance.randint(1, min(8, most)),
-        min_entropy_samples=chance.randint(1, 9),
+        min_responses=chance.randint(1, min(8, most)), min_entropy_samples=chance.randint(1, 9),
         epsilon=chance.choice([0.0, 0.02, 0.05, 0.2, 0.5]),
-        beta_threshold=chance.choice([0.5, 0.8, 0.95, 1.0]),
-        ahead_by=chance.randint(1, 6),
-        futility=chance.choice([None, 0.0, 0.05, 0.5]),
-        quorum=chance.randint(1, min(6, most)),
+        beta_threshold=chance.choice([0.5, 0.8, 0.95, 1.0]), ahead_by=chance.randint(1, 6),
+        futility=chance.choice([None, 0.0, 0.05, 0.5]), quorum=chance.randint(1, min(6, most)),
         max_responses=most,
-    )
+    )  # fmt: skip

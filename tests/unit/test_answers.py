@@ -7,13 +7,9 @@ from mull.sampling.request import AnswerKind
 
 # By form, what has it.
 EXACT: dict[str | None, list[str | None]] = {
-    "Paris.": ["  Paris.\n"],
-    "PARIS": ["PARIS"],
-    "a  b": ["a  b"],
-    "(10-6)*(4+5)": ["(10-6)*(4+5)"],
-    "x\ufffd": ["x\ud800"],
-    None: ["", " \t\u00a0", None],
-}
+    "Paris.": ["  Paris.\n"], "PARIS": ["PARIS"], "a  b": ["a  b"],
+    "(10-6)*(4+5)": ["(10-6)*(4+5)"], "x\ufffd": ["x\ud800"], None: ["", " \t\u00a0", None],
+}  # fmt: skip
 TEXT: dict[str | None, list[str | None]] = {
     "paris": ["Paris.", " PARIS! ", "Paris !", "**Paris**", '"Paris".', "«Paris»",
               "\uff30\uff41\uff52\uff49\uff53"],

@@ -16,12 +16,9 @@ from mull.sheet import Sheet
 
 def variant(name: str = "a", repeats: int = 1, **request: Any) -> dict[str, Any]:
     return {
-        "name": name,
-        "workflow": "ReflectOnResultWorkflow",
-        "request": request,
-        "takes": {"query": "query"},
-        "repeats": repeats,
-    }
+        "name": name, "workflow": "ReflectOnResultWorkflow", "request": request,
+        "takes": {"query": "query"}, "repeats": repeats,
+    }  # fmt: skip
 
 
 def request_of(items: int, *variants: dict[str, Any], **fields: Any) -> BatchRequest:

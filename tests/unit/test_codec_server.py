@@ -72,14 +72,11 @@ async def test_payloads_are_encrypted_for_who_starts_a_run(asked: Asked) -> None
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
-        {"Authorization": TOKEN},
-        {"Authorization": "Bearer "},
-        {"Authorization": f"Bearer {TOKEN}x"},
-        {"Authorization": f"Basic {TOKEN}"},
+        {}, {"Authorization": TOKEN}, {"Authorization": "Bearer "},
+        {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"},
         {"Cookie": "mull_codec=other"},
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("path", ["/decode", "/encode"])
 async def test_who_shows_no_token_gets_nothing(
     asked: Asked, headers: dict[str, str], path: str

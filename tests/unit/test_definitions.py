@@ -95,11 +95,8 @@ def test_every_list_that_a_workflow_takes_is_bounded(kind: type) -> None:
 def test_an_unbounded_list_is_found() -> None:
     """Wherever it stands: in a choice, a pair, a mapping, or another list."""
     hidden: list[Any] = [
-        dict[str, int],
-        tuple[list[int], int],
-        int | list[str],
-        tuple[tuple[int, ...], ...],
-    ]
+        dict[str, int], tuple[list[int], int], int | list[str], tuple[tuple[int, ...], ...],
+    ]  # fmt: skip
 
     assert [list(unbounded(TypeAdapter(one).json_schema(), {}, "a")) for one in hidden] == [
         ["a"], ["a"], ["a"], ["a", "a"],

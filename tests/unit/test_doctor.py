@@ -29,11 +29,7 @@ from activities.language_model.port import (
     UnreachableError,
 )
 from activities.sandbox.selftest import Examined, ProbeOutcome
-from commands.doctor import (
-    attributes_check,
-    exit_code,
-    print_checks,
-)
+from commands.doctor import attributes_check, exit_code, print_checks
 from mull.run import Spending
 from mull.telemetry import SEARCH_ATTRIBUTES
 from tests.unit.test_calibrated import made as calibration_map

@@ -142,12 +142,9 @@ def test_material_is_quoted_before_the_message() -> None:
 def test_the_hash_of_a_prompt_knows_how_it_was_asked() -> None:
     """Material differs from question to question: only whether there is any counts."""
     changes: list[dict[str, Any]] = [
-        {},
-        {"system": "Be kind."},
-        {"options": {"top_p": 0.9}},
-        {"messages": WHOLE["messages"]},
-        {"context": ["a"]},
-    ]
+        {}, {"system": "Be kind."}, {"options": {"top_p": 0.9}},
+        {"messages": WHOLE["messages"]}, {"context": ["a"]},
+    ]  # fmt: skip
     hashes = [hash_prompt(None, "exact", Framing.model_validate(one)) for one in changes]
 
     assert len(set(hashes)) == len(changes)

@@ -57,24 +57,14 @@ def test_no_hang_holds_up_a_suite(root: Path, tmp_path: Path) -> None:
     (tmp_path / "test_hanging.py").write_text(HANGING)
     (tmp_path / "test_stubborn.py").write_text(STUBBORN)
     options = (
-        "-c",
-        os.devnull,
-        "--rootdir",
-        str(tmp_path),
-        "-o",
-        "asyncio_mode=auto",
-        "-n2",
-        "-rA",
-    )
+        "-c", os.devnull, "--rootdir", str(tmp_path), "-o", "asyncio_mode=auto", "-n2", "-rA",
+    )  # fmt: skip
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.hangs", *options, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(root), "MULL_TEST_PATIENCE": "0.002"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
     ended = set(re.findall(r"^(PASSED|FAILED|ERROR) .*::(\w+)", done.stdout, re.MULTILINE))
     # On a busy machine the end of what hung may take too long, too.

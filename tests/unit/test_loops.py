@@ -317,11 +317,7 @@ charge is not known
 
 @pytest.mark.parametrize(
     ("answers", "printed"),
-    [
-        (["A", "B"], TIED),
-        (["A"] * 5, AGREED),
-        ([*["A"] * 9, failed(9, "Timeout: no")], ONE_FAILED),
-    ],
+    [(["A", "B"], TIED), (["A"] * 5, AGREED), ([*["A"] * 9, failed(9, "Timeout: no")], ONE_FAILED)],
 )
 def test_an_answer_is_printed_in_five_lines(
     answers: list[Any], printed: str, capsys: pytest.CaptureFixture[str]

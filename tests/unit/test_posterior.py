@@ -4,11 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from mull.sampling.posterior import (
-    flip_probability,
-    lead_probability,
-    reach_probability,
-)
+from mull.sampling.posterior import flip_probability, lead_probability, reach_probability
 
 
 @pytest.mark.parametrize(

@@ -13,21 +13,11 @@ from tests.unit.states import Counts, partitions
 def test_the_defaults_are_the_source() -> None:
     """Without a word the settings are those of the source, and its `combined` mode."""
     assert Stopping().model_dump() == {
-        "preset": None,
-        "rule": "combined",
-        "confidence_threshold": 0.8,
-        "entropy_threshold": 0.3,
-        "entropy_weight": 0.3,
-        "min_responses": 5,
-        "min_entropy_samples": 4,
-        "max_responses": 10,
-        "epsilon": 0.05,
-        "beta_threshold": 0.95,
-        "ahead_by": 3,
-        "futility": None,
-        "quorum": 1,
-        "hurry": 0,
-    }
+        "preset": None, "rule": "combined", "confidence_threshold": 0.8,
+        "entropy_threshold": 0.3, "entropy_weight": 0.3, "min_responses": 5,
+        "min_entropy_samples": 4, "max_responses": 10, "epsilon": 0.05, "beta_threshold": 0.95,
+        "ahead_by": 3, "futility": None, "quorum": 1, "hurry": 0,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

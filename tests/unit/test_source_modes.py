@@ -103,14 +103,11 @@ def test_random_settings(seed: int) -> None:
     chance = Random(seed)
     most = chance.randint(1, 14)
     settings = Stopping(
-        rule=chance.choice(MODES),
-        confidence_threshold=chance.randint(0, 20) / 20,
-        entropy_threshold=chance.randint(0, 20) / 20,
-        entropy_weight=chance.randint(0, 20) / 20,
-        min_responses=chance.randint(1, most),
-        min_entropy_samples=chance.randint(1, 14),
+        rule=chance.choice(MODES), confidence_threshold=chance.randint(0, 20) / 20,
+        entropy_threshold=chance.randint(0, 20) / 20, entropy_weight=chance.randint(0, 20) / 20,
+        min_responses=chance.randint(1, most), min_entropy_samples=chance.randint(1, 14),
         max_responses=most,
-    )
+    )  # fmt: skip
 
     assert differences(settings, 12) == []
 

@@ -28,29 +28,18 @@ class Row(NamedTuple):
 
 PRIME_SUM = ("129", "129", "129", "128", "129")
 BACK_PAIN = (
+    "Physical therapy", "Exercise and stretching", "Physical therapy", "Medication management",
+    "Exercise and stretching", "Physical therapy", "Exercise and stretching",
     "Physical therapy",
-    "Exercise and stretching",
-    "Physical therapy",
-    "Medication management",
-    "Exercise and stretching",
-    "Physical therapy",
-    "Exercise and stretching",
-    "Physical therapy",
-)
+)  # fmt: skip
 IS_ONE_PRIME = ("No", "Yes", "No", "Yes", "No", "Yes", "No", "No", "No", "No")
 TWO_AND_TWO = ("4", "4", "4", "4", "4")
 BREAKTHROUGH = (
-    "Artificial General Intelligence",
-    "Quantum computing",
-    "Fusion energy",
+    "Artificial General Intelligence", "Quantum computing", "Fusion energy",
+    "Brain-computer interfaces", "Artificial General Intelligence", "Quantum computing",
+    "Fusion energy", "Artificial General Intelligence", "Artificial General Intelligence",
     "Brain-computer interfaces",
-    "Artificial General Intelligence",
-    "Quantum computing",
-    "Fusion energy",
-    "Artificial General Intelligence",
-    "Artificial General Intelligence",
-    "Brain-computer interfaces",
-)
+)  # fmt: skip
 
 TABLES: dict[str, tuple[Stopping, tuple[str, ...], list[Row]]] = {
     "1 basic convergence": (

@@ -40,12 +40,9 @@ def test_a_reward_model_chooses(typed: Any) -> None:
 
     assert code == 0
     assert request == RetroformerRequest(
-        environment="mine",
-        task="t1",
-        reward_model="r/reward_model",
-        reflector="hosted_vllm/r",
+        environment="mine", task="t1", reward_model="r/reward_model", reflector="hosted_vllm/r",
         reflection_tries=5,
-    )
+    )  # fmt: skip
 
 
 def test_a_training_learns_from_scripts_only_where_it_is_told_to(
@@ -110,11 +107,7 @@ def test_a_file_of_code_tasks_is_read_by_the_worker(typed: Any, tmp_path: Path) 
     ],
 )
 def test_wrong_usage_is_said(
-    typed: Any,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    more: tuple[str, ...],
-    said: str,
+    typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], said: str
 ) -> None:
     """Exit code 2, and nothing is started."""
     file = tmp_path / "tasks"

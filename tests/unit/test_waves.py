@@ -71,13 +71,10 @@ def test_exhaustive_entropies(
 ) -> None:
     """Under high entropy thresholds, where a new answer may end a run, it is so too."""
     settings = Stopping(
-        rule=rule,
-        entropy_threshold=entropy_threshold,
-        confidence_threshold=confidence_threshold,
-        entropy_weight=weight,
-        futility=futility,
+        rule=rule, entropy_threshold=entropy_threshold,
+        confidence_threshold=confidence_threshold, entropy_weight=weight, futility=futility,
         max_responses=9,
-    )
+    )  # fmt: skip
 
     assert wrong_lengths(settings) == []
 

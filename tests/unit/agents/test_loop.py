@@ -486,17 +486,12 @@ def test_progress_and_result_fit_an_event(letter: str, size: int) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        "a" + "\n" * 49_000 + "b",
-        "Action" + " " * 99_000 + "b",
-        "\nObservation" + " " * 99_000 + "b",
-        "a\nObservation" * 7_000,
-        "\n[answer" * 9_000,
-        "\n- " * 30_000 + "b",
-        "<think>" * 12_000,
-        "x [answer]" * 9_000,
+        "a" + "\n" * 49_000 + "b", "Action" + " " * 99_000 + "b",
+        "\nObservation" + " " * 99_000 + "b", "a\nObservation" * 7_000, "\n[answer" * 9_000,
+        "\n- " * 30_000 + "b", "<think>" * 12_000, "x [answer]" * 9_000,
     ],
     ids=["lines", "echo", "supposed", "observations", "markers", "list", "thoughts", "answers"],
-)
+)  # fmt: skip
 def test_any_reply_is_read_in_a_moment(reply: str) -> None:
     """A workflow that reads for two seconds is taken for a deadlock, and would never go on."""
     state = agent()

@@ -33,18 +33,9 @@ def returned(
         for text, rewards in zip(texts, next_, strict=True)
     )
     return RatedPair(
-        environment="counting",
-        task="7",
-        environment_seed=0,
-        rollout=1,
-        first_return=failed,
-        tried=tried,
-        planner=None,
-        reflector=None,
-        temperature=0.9,
-        workflow_id="w",
-        run_id="r",
-    )
+        environment="counting", task="7", environment_seed=0, rollout=1, first_return=failed,
+        tried=tried, planner=None, reflector=None, temperature=0.9, workflow_id="w", run_id="r",
+    )  # fmt: skip
 
 
 def test_a_gain_is_the_next_return_less_the_failed_one() -> None:

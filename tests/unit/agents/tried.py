@@ -5,13 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mull.agents.loop import Reflexion
-from mull.agents.memory import (
-    Action,
-    Observation,
-    PlannerExample,
-    ReflectorExample,
-    Trajectory,
-)
+from mull.agents.memory import Action, Observation, PlannerExample, ReflectorExample, Trajectory
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import Decision, Episode
 

@@ -53,16 +53,11 @@ def write(state: Reflection, text: str, **more: Any) -> None:
     part: Part = "revising" if index else "generating"
     state.pay(part, spending(100, 200), 1)
     known: dict[str, Any] = {
-        "index": index,
-        "text": text,
-        "origin": "revised" if index else "generated",
-        "revises": index - 1 if index else None,
-        "model": WRITER,
-        "finish_reason": "stop",
-        "attempts": 1,
-        "spending": spending(100, 200),
+        "index": index, "text": text, "origin": "revised" if index else "generated",
+        "revises": index - 1 if index else None, "model": WRITER, "finish_reason": "stop",
+        "attempts": 1, "spending": spending(100, 200),
         "timestamp": START + timedelta(seconds=10 * index),
-    }
+    }  # fmt: skip
     state.drafts.append(Draft(**known | more))
 
 

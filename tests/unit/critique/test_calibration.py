@@ -24,15 +24,12 @@ NO, YES = False, True
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
 EXAMPLES = st.lists(
     st.builds(
-        Example,
-        query=st.just("q"),
-        draft=st.text("x", max_size=3),
-        label=SHARES,
+        Example, query=st.just("q"), draft=st.text("x", max_size=3), label=SHARES,
         writer=st.sampled_from(["a", "b", None]),
     ),
     min_size=1,
     max_size=4,
-)
+)  # fmt: skip
 RATES = ("auc", "calibration_error")
 CORRELATIONS = ("spearman", "kendall", "length_bias", "position_bias", "self_preference")
 
@@ -97,13 +94,9 @@ def test_degenerate_sets(examples: list[Example], data: st.DataObject) -> None:
     """Whatever was labelled and scored, each number is within its range or None."""
     places = st.integers(0, len(examples) - 1)
     evaluation = st.builds(
-        Scored,
-        example=places,
-        judge=st.just("a"),
-        reversed=st.booleans(),
-        score=st.none() | SHARES,
-        scores=st.dictionaries(st.sampled_from("pqr"), SHARES),
-    )
+        Scored, example=places, judge=st.just("a"), reversed=st.booleans(),
+        score=st.none() | SHARES, scores=st.dictionaries(st.sampled_from("pqr"), SHARES),
+    )  # fmt: skip
     given = data.draw(st.lists(evaluation, min_size=1, max_size=8))
 
     found = calibrate(examples, given)[0]

@@ -33,28 +33,17 @@ def test_the_table_gives_these_numbers(query: str, expected: float) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "Why is the sky blue?",
-        "How does TCP work?",
-        "What are the trade-offs of microservices?",
-        "Is Rust better than Go for web servers?",
-        "Which database should I use?",
-        "Can you explain monads?",
-        "What is a monad and how is it used?",
-        "What happens if the moon is gone?",
-        "Who was Caesar? Who was Brutus?",
-        "What did he write, when, where",
-        "Translate this to French",
-        "Translate: I am a cat and you are a dog",
-        "Was sind die Ursachen des Krieges?",
-        "Wer ist der Papst?",
-        "法国的首都是哪里?",
-        "Write a haiku",
-        "Plan my week",
-        "Hello! Write a report on reefs.",
-        "What is the capital of France?\nExplain at length.",
-        "…",
+        "Why is the sky blue?", "How does TCP work?",
+        "What are the trade-offs of microservices?", "Is Rust better than Go for web servers?",
+        "Which database should I use?", "Can you explain monads?",
+        "What is a monad and how is it used?", "What happens if the moon is gone?",
+        "Who was Caesar? Who was Brutus?", "What did he write, when, where",
+        "Translate this to French", "Translate: I am a cat and you are a dog",
+        "Was sind die Ursachen des Krieges?", "Wer ist der Papst?", "法国的首都是哪里?",
+        "Write a haiku", "Plan my week", "Hello! Write a report on reefs.",
+        "What is the capital of France?\nExplain at length.", "…",
     ],
-)
+)  # fmt: skip
 def test_what_is_not_recognisably_simple_is_above_a_half(query: str) -> None:
     """What is open, has parts, or is in another language is worth reflecting on."""
     assert complexity(query) > 0.5

@@ -124,15 +124,11 @@ def test_empty_phrases_are_no_feedback() -> None:
 @pytest.mark.parametrize(
     "draft",
     [
-        f'{FULL} {{"a',
-        f'{{"a": "{FULL}',
-        '{"a" } ' * 1_001 + FULL,
-        f'{{"x": {FULL}}}',
-        FULL.replace('"', '\\"'),
-        '{"criteria_scores": {"truth": 1, "clarity": 1.00}}',
+        f'{FULL} {{"a', f'{{"a": "{FULL}', '{"a" } ' * 1_001 + FULL, f'{{"x": {FULL}}}',
+        FULL.replace('"', '\\"'), '{"criteria_scores": {"truth": 1, "clarity": 1.00}}',
         "criteria_scores: clarity: 1, truth: 1.0",
     ],
-)
+)  # fmt: skip
 def test_a_judge_that_repeats_the_draft_s_scores_said_nothing(draft: str) -> None:
     """In whatever form a draft gives itself scores, one that gives just these is asked again."""
     assert parse_judgement(FULL, TWO, 0.7, draft).unreadable

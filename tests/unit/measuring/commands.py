@@ -28,15 +28,10 @@ def run_of(
 ) -> BatchRun:
     """A run of a batch; a thousand tokens cost a dollar."""
     return BatchRun(
-        item=item,
-        variant=variant,
-        repeat=0,
-        workflow_id=f"batch/{item}-{variant}-0",
-        status=status,
-        error="no reply in time" if status == "failed" else None,
-        tokens=tokens,
+        item=item, variant=variant, repeat=0, workflow_id=f"batch/{item}-{variant}-0",
+        status=status, error="no reply in time" if status == "failed" else None, tokens=tokens,
         cost_usd=None if tokens is None else tokens / 1_000,
-    )
+    )  # fmt: skip
 
 
 def batch_of(*runs: BatchRun) -> BatchResult:
@@ -46,11 +41,7 @@ def batch_of(*runs: BatchRun) -> BatchResult:
     }
     tokens = [one.tokens for one in runs]
     return BatchResult(
-        runs=runs,
-        stop_reason="budget" if counts["not_started"] else "completed",
-        stop_explanation="all have ended",
-        total=len(runs),
-        **counts,
-        tokens=None if None in tokens else sum(count or 0 for count in tokens),
-        cost_usd=None,
-    )
+        runs=runs, stop_reason="budget" if counts["not_started"] else "completed",
+        stop_explanation="all have ended", total=len(runs), **counts,
+        tokens=None if None in tokens else sum(count or 0 for count in tokens), cost_usd=None,
+    )  # fmt: skip

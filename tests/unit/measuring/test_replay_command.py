@@ -69,11 +69,7 @@ TEXTS = '{"gold": "Paris", "answers": ["PARIS", "paris", "Rome"], "kind": "text"
         ([NUMBERS], [], 1.0),
         ([NUMBERS], ["--answers", "exact"], 0.0),
         ([NUMBERS.replace("number", "llm")], [], "number, choice (llm needs a model)"),
-        (
-            [NUMBERS, TEXTS],
-            [],
-            "expected one kind of answers, or --answers; options and lines",
-        ),
+        ([NUMBERS, TEXTS], [], "expected one kind of answers, or --answers; options and lines"),
         ([NUMBERS, TEXTS], ["--answers", "text"], 0.5),
         ([NUMBERS, NUMBERS.replace(', "kind": "number"', "")], [], 1.0),
     ],

@@ -27,13 +27,9 @@ def test_the_estimate_is_of_the_very_prompts(tmp_path: Path) -> None:
 
     cost = pytest.approx(tokens * 0.25e-6 + 3 * 350 * 2e-6)
     part = {
-        "what": "evaluating",
-        "model": "openai/gpt-5-mini",
-        "calls": 3,
-        "tokens_in": tokens,
-        "tokens_out": 1050,
-        "cost_usd": cost,
-    }
+        "what": "evaluating", "model": "openai/gpt-5-mini", "calls": 3, "tokens_in": tokens,
+        "tokens_out": 1050, "cost_usd": cost,
+    }  # fmt: skip
     assert json.loads(result.stdout) == {"calls": 3, "parts": [part], "cost_usd": cost}
 
 

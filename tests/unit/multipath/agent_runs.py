@@ -26,15 +26,10 @@ PASSAGES = (
         id="a1", source="kafka.md", first_line=3, last_line=9, score=4.25, text="Kafka is a log."
     ),
     Passage(
-        id="b2",
-        source="papers/pulsar.pdf",
-        first_line=1,
-        last_line=1,
-        score=2.5,
-        text="Pulsar has tiers.",
-        page=4,
+        id="b2", source="papers/pulsar.pdf", first_line=1, last_line=1, score=2.5,
+        text="Pulsar has tiers.", page=4,
     ),
-)
+)  # fmt: skip
 CASES = (
     Case(call="add(1, 2)", expected="3"),
     Case(call="add(0, 0)", expected="0"),
@@ -96,15 +91,10 @@ def write(run: Run, text: str, **more: Any) -> None:
     index = len(run.drafts)
     run.pay("revising" if index else "generating", spending(100, 200), 1)
     known: dict[str, Any] = {
-        "index": index,
-        "mode": run.mode,
-        "text": text,
-        "origin": "refined" if index else "generated",
-        "model": WRITER,
-        "attempts": 1,
-        "spending": spending(100, 200),
-        "timestamp": START + timedelta(seconds=10 * index),
-    }
+        "index": index, "mode": run.mode, "text": text,
+        "origin": "refined" if index else "generated", "model": WRITER, "attempts": 1,
+        "spending": spending(100, 200), "timestamp": START + timedelta(seconds=10 * index),
+    }  # fmt: skip
     run.generated(Draft(**known | more), moment(run))
 
 
@@ -124,17 +114,10 @@ def verdict(*passes: bool, message: str | None = None) -> TestReport:
     failed = next((each for each in outcomes if not each.passed), None)
     error = None if failed is None else broken(failed, message)
     return TestReport(
-        outcomes=outcomes,
-        passed=sum(passes),
-        total=len(passes),
-        error=error,
-        forgeable=False,
-        status="ok",
-        backend="bubblewrap",
-        wall_seconds=0.25,
-        cpu_seconds=0.125,
+        outcomes=outcomes, passed=sum(passes), total=len(passes), error=error, forgeable=False,
+        status="ok", backend="bubblewrap", wall_seconds=0.25, cpu_seconds=0.125,
         peak_memory_bytes=20 * 2**20,
-    )
+    )  # fmt: skip
 
 
 def failing(case: Case) -> TestOutcome:
@@ -146,12 +129,9 @@ def failing(case: Case) -> TestOutcome:
 def broken(failed: TestOutcome, message: str | None = None) -> Failure:
     """Return E of a test that failed."""
     return Failure(
-        message=message or failed.message or "the test fails",
-        test=failed.test,
-        expected=failed.expected,
-        got=failed.got,
-        traceback='  File "main.py", line 2, in add',
-    )
+        message=message or failed.message or "the test fails", test=failed.test,
+        expected=failed.expected, got=failed.got, traceback='  File "main.py", line 2, in add',
+    )  # fmt: skip
 
 
 def standing(run: Run, step: str = "generate_report", in_flight: int = 1) -> MultiPathResult:

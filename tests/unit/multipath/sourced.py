@@ -10,14 +10,9 @@ from mull.multipath.state import Critique, Passage
 def source(number: int, text: str, name: str = "", page: int | None = None) -> Source:
     """Make a source of a passage of `number` lines."""
     passage = Passage(
-        id=f"p{number}",
-        source=name or f"docs/{number}.md",
-        first_line=1,
-        last_line=number,
-        score=1.0,
-        text=text,
-        page=page,
-    )
+        id=f"p{number}", source=name or f"docs/{number}.md", first_line=1, last_line=number,
+        score=1.0, text=text, page=page,
+    )  # fmt: skip
     return Source(number=number, passage=passage)
 
 

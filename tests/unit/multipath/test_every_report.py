@@ -24,22 +24,14 @@ PIECES = [
     *["Sub\n---\n", "=\n", "## Sources\n", "- [1] a\n", "[1]: http://e.f\n", "^[idea]"],
     *["^[", "^[note [2]]", "^[a `x` ", "\\^[b [1]]", "^[[1]2]", "![x](http://a.b/?q)", "!"],
     *[
-        "[l](javascript:a)",
-        "](data:",
-        "[r]: vb:x\n",
-        "<js:x>",
-        "\\`",
-        "](<",
-        "](",
-        "]:",
-        "&colon;",
-        ":",
+        "[l](javascript:a)", "](data:", "[r]: vb:x\n", "<js:x>", "\\`", "](<", "](", "]:",
+        "&colon;", ":",
     ],
     *["```\n", "~~~\n", "> ```\n", "`", "``", "<!--", "-->", "<pre>", "<b>", "<think>", "\u200b"],
     *["\n", "\n\n", "    ", "- ", "1. ", "> ", "[", "]", "(", "\\", "|", "\u2028", "*", "_"],
     *["<br>\n", "`x|y`", "<https://a/`b>", "~~~a | b\n--|--\n", "| a | b |\n", "](a`", "[^1]"],
     *["word ", "An idea. ", "1", "x", "[t](u)", "[1](http://a.b)", "a[1]", "list ", "[0, 1]"],
-]
+]  # fmt: skip
 MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
 

@@ -167,11 +167,11 @@ def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
 
     assert [found.test for found in doubting.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in doubting.drafts] == [
-        *(ADD_11, ADD_00, ADD_00),
+        *(ADD_11, ADD_00, ADD_00)
     ]
     assert believing.quarantined == ()
     assert [draft.error and draft.error.test for draft in believing.drafts] == [
-        *(ADD_12, ADD_12, ADD_12, ADD_00),
+        *(ADD_12, ADD_12, ADD_12, ADD_00)
     ]
 
 

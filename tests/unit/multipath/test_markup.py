@@ -2,13 +2,7 @@
 
 import pytest
 
-from mull.multipath.markup import (
-    cited,
-    sentences,
-    uncited,
-    unfenced,
-    visible,
-)
+from mull.multipath.markup import cited, sentences, uncited, unfenced, visible
 
 HIDDEN = [
     ("A <!-- shown --> B", "A \\<!-- shown --> B"),

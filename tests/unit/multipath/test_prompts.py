@@ -20,12 +20,9 @@ from tests.unit.multipath.sourced import DAM, LAKE, REPORT, SOURCES, source
 CASES = Suite(origin="prompt", kind="cases", cases=(Case(call="f(2)", expected="4"),), entry="f")
 FILE = Suite(origin="user", kind="script", file=TestFile(name="t.py", text="assert f(2) == 4"))
 FAILURE = Failure(
-    message="f(2) gives 5, and 4 is expected",
-    test="f(2)",
-    expected="4",
-    got="5",
+    message="f(2) gives 5, and 4 is expected", test="f(2)", expected="4", got="5",
     traceback='File "solution.py", line 1, in f',
-)
+)  # fmt: skip
 
 
 def test_the_first_report() -> None:

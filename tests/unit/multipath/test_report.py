@@ -6,14 +6,7 @@ import pytest
 
 from mull.multipath import report as reports
 from mull.multipath.markup import visible
-from mull.multipath.report import (
-    EMPTY,
-    NO_SOURCE,
-    UNCITED,
-    assemble,
-    check_report,
-    with_checks,
-)
+from mull.multipath.report import EMPTY, NO_SOURCE, UNCITED, assemble, check_report, with_checks
 from mull.multipath.result import Source
 from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import DAM, SOURCES, source

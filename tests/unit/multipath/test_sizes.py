@@ -62,15 +62,9 @@ def _report(worst: str) -> TestReport:
         message=worst, test=worst, expected=worst, got=worst, traceback=worst, status=worst
     )
     return TestReport(
-        outcomes=brief([failed] * 100),
-        passed=3,
-        total=100,
-        error=bounded(failure),
-        forgeable=True,
-        status="ok",
-        backend="bubblewrap",
-        output=cut_encoded(worst, 2_000),
-    )
+        outcomes=brief([failed] * 100), passed=3, total=100, error=bounded(failure),
+        forgeable=True, status="ok", backend="bubblewrap", output=cut_encoded(worst, 2_000),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("character", ["a", "数", "\x01"])

@@ -39,14 +39,9 @@ def report(passes: str, status: str = "ok") -> TestReport:
     if error is None and "-" in passes:
         error = stopped(ending(status), CALLS[passes.index("-")])
     return TestReport(
-        outcomes=outcomes,
-        passed=passes.count("p"),
-        total=3,
-        error=error,
-        forgeable=False,
-        status=status,
-        backend="scripted",
-    )
+        outcomes=outcomes, passed=passes.count("p"), total=3, error=error, forgeable=False,
+        status=status, backend="scripted",
+    )  # fmt: skip
 
 
 def ending(status: str, signal: int | None = None) -> ProgramEnd:

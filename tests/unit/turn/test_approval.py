@@ -63,12 +63,9 @@ def test_the_verdict(
 ) -> None:
     """The worker's first match or the default, made stricter by the request's first match."""
     found = approve(
-        "mail",
-        arguments,
-        read_only=read_only,
-        workers=rules(*workers),
+        "mail", arguments, read_only=read_only, workers=rules(*workers),
         requests=rules(*requests),
-    )
+    )  # fmt: skip
 
     assert found.action == verdict
     assert found.why

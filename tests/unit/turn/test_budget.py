@@ -102,15 +102,7 @@ def test_waiting_for_a_person_stops_the_clock() -> None:
 def test_the_snapshot_of_a_new_budget() -> None:
     """The source's defaults."""
     assert budget().snapshot(START).model_dump() == {
-        "remaining_s": 60.0,
-        "expired": False,
-        "waited_s": 0.0,
-        "steps_used": 0,
-        "steps_max": 6,
-        "tool_calls_used": 0,
-        "tool_calls_max": 6,
-        "reflections_used": 0,
-        "reflections_max": 4,
-        "context_tokens_used": 0,
-        "context_tokens_max": 200_000,
-    }
+        "remaining_s": 60.0, "expired": False, "waited_s": 0.0, "steps_used": 0, "steps_max": 6,
+        "tool_calls_used": 0, "tool_calls_max": 6, "reflections_used": 0, "reflections_max": 4,
+        "context_tokens_used": 0, "context_tokens_max": 200_000,
+    }  # fmt: skip

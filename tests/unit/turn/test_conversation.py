@@ -138,13 +138,8 @@ def test_messages_as_a_provider_takes_them() -> None:
     native, plain = chat(messages), chat(messages, native=False)
 
     assert [one["role"] for one in native] == [
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "user",
-        "assistant",
-    ]
+        "user", "assistant", "tool", "tool", "user", "assistant",
+    ]  # fmt: skip
     functions = [call["function"] for call in native[1]["tool_calls"]]
     assert functions == [
         {"name": "get_the_file_", "arguments": "{}"},

@@ -62,15 +62,12 @@ def test_the_defaults() -> None:
 def test_a_request_with_all_that_it_takes() -> None:
     """Lists come as JSON has them."""
     whole = {
-        "message": "Why?",
-        "system": "Be kind.",
-        "context": ["a", "b"],
+        "message": "Why?", "system": "Be kind.", "context": ["a", "b"],
         "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
         "tools": ["python", "documents"],
         "approve": [{"tool": "mail", "arguments": {"to": "*@home"}, "action": "deny"}],
-        "options": {"top_p": 0.9, "stop": ["END"]},
-        "budget_seconds": 30,
-    }
+        "options": {"top_p": 0.9, "stop": ["END"]}, "budget_seconds": 30,
+    }  # fmt: skip
 
     given = parse_request(ToolTurnRequest, json.dumps(whole))
 

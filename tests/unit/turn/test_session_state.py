@@ -9,14 +9,7 @@ from mull.run import Spending, Usage
 from mull.turn.loop import EARLIER_TOKENS
 from mull.turn.request import ToolTurnRequest
 from mull.turn.result import ToolTurnResult
-from mull.turn.session import (
-    Session,
-    SessionAnswer,
-    SessionMessage,
-    SessionRequest,
-    sheet,
-    turn_id,
-)
+from mull.turn.session import Session, SessionAnswer, SessionMessage, SessionRequest, sheet, turn_id
 from tests.unit.turn.turns import Driven, says
 
 EVENT_BYTES = 512 * 1024

@@ -7,14 +7,7 @@ from pydantic_core import from_json, to_json
 
 from mull.text import encoded_size
 from mull.turn.approval import canonical
-from mull.turn.tools import (
-    CallStatus,
-    Tool,
-    ToolCall,
-    ToolCalls,
-    cut_middle,
-    read_arguments,
-)
+from mull.turn.tools import CallStatus, Tool, ToolCall, ToolCalls, cut_middle, read_arguments
 from tests.unit.turn.test_budget import START, budget
 
 TOOLS = {
