@@ -7,7 +7,7 @@ from typing import Any
 from mull.run import Spending
 from mull.sampling.loop import Sampling
 from mull.sampling.request import SelfConsistencyRequest
-from mull.sampling.result import Response
+from mull.sampling.result import Response, Tally
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -43,6 +43,14 @@ def replied(index: int, answer: str | Response | None) -> Response:
         timestamp=START + timedelta(seconds=index), model="openai/gpt-test", seed=7 + index,
         finish_reason="stop", spending=spending(100, 40, 0.0002),
     )  # fmt: skip
+
+
+def tally_of(answers: Sequence[str]) -> Tally:
+    """Count these votes."""
+    tally = Tally()
+    for answer in answers:
+        tally.add(answer)
+    return tally
 
 
 def spending(read: int, written: int, usd: float = 0.001) -> Spending:

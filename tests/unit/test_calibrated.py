@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from pydantic import TypeAdapter, ValidationError
 
 from commands.measuring.replay import log_line
+from commands.start import ask
+from mull.request import parse_request
 from mull.sampling.loop import Sampling
-from mull.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
+from mull.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest, probability
 from mull.sampling.prompts import hash_prompt
+from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import Bars
 from mull.sampling.rules import Stopping
 from tests.unit.runs import failed, finished, put_in
@@ -22,13 +27,9 @@ KNOTS = [Knot(0.5, 0.2), Knot(0.875, 0.9)]
 def made(**changes: Any) -> CalibrationMap:
     """Return a map that says 0.9 of three equal votes by the preset thrifty."""
     known: dict[str, Any] = {
-        "name": "sums",
-        "model": MODEL,
-        "temperature": 0.7,
+        "name": "sums", "model": MODEL, "temperature": 0.7, "answers": "exact", "knots": KNOTS,
         "prompt_hash": hash_prompt(None, "exact"),
-        "answers": "exact",
         "stopping": Stopping(rule="predictive", epsilon=0.05, max_responses=10),
-        "knots": KNOTS,
         "measured": Measured(
             method="isotonic", questions=500, held_out=250, ece=0.0123, ece_raw=0.1,
             ece_floor=0.01, brier=0.1, brier_raw=0.2, targets={},
@@ -90,22 +91,30 @@ def test_a_map_tells_nothing_of_other_runs(
 
 
 @pytest.mark.parametrize(
-    ("answers", "reason"),
+    ("answers", "end", "reason"),
     [
-        (["A", "A", put_in(2, "A", "Ann")], "a person voted"),
-        (["A", "A"], "it ended as finished_by_person"),
-        ([None] * 10, "it ended as no_consensus"),
-        ([failed(0, "Blocked"), "A", "A", "A"], None),
+        (["A", "A", put_in(2, "A", "Ann")], None, "a person voted"),
+        (["A", "A"], None, "it ended as finished_by_person"),
+        ([None] * 10, None, "it ended as no_consensus"),
+        ([failed(0, "Blocked"), "A", "A", "A"], None, None),
+        (["A"] * 3, "budget", "it ended as budget"),
+        (["A"] * 3, "deadline", "it ended as deadline"),
+        (["A"] * 3, "accepted_by_person", "it ended as accepted_by_person"),
+        (["A"] * 3, "review_timeout", None),
     ],
 )
-def test_a_map_tells_nothing_where_a_person_voted_or_ended_it(
-    answers: list[Any], reason: str | None
+def test_a_map_tells_nothing_where_not_the_rule_ended_it(
+    answers: list[Any], end: Any, reason: str | None
 ) -> None:
-    """A failed call changes nothing: the rule decided over the votes there are."""
-    calibration = asked(answers, made()).result().calibration
+    """A failed call changes nothing, nor does waiting for a person in vain."""
+    run = asked(answers, made())
+    if end:
+        run.settle(end, "it had to", None)
+
+    probability, calibration = run.calibrated()
 
     assert calibration is not None
-    assert calibration.reason == reason
+    assert (calibration.reason, probability) == (reason, None if reason else 0.9)
 
 
 @pytest.mark.parametrize(("rule", "same"), [("predictive", True), ("fixed", False)])
@@ -115,17 +124,6 @@ def test_hurry_differs_only_where_it_changes_how_many_vote(rule: Any, same: bool
     run = made(stopping=usual).model_copy(update={"stopping": hurried})
 
     assert (made(stopping=usual).differences(run) == []) == same
-
-
-@pytest.mark.parametrize("end", ["budget", "deadline", "accepted_by_person"])
-def test_a_map_tells_nothing_of_a_run_that_was_cut_short(end: Any) -> None:
-    """A budget, a deadline or a person ended it, and not the rule; waiting in vain is nothing."""
-    run, patient = asked(["A"] * 3, made()), asked(["A"] * 3, made())
-    run.settle(end, "it had to", None)
-    patient.settle("review_timeout", "nobody came", None)
-
-    assert run.calibrated()[0] is None
-    assert patient.calibrated()[0] == 0.9
 
 
 def test_what_a_log_did_not_say_is_warned_of() -> None:
@@ -169,26 +167,46 @@ def test_a_line_of_a_log_says_how_it_was_asked() -> None:
     assert line["prompt_hash"] == run.setup.prompt_hash != hash_prompt(None, "exact")
 
 
-def test_a_map_is_read_as_strictly_as_a_request() -> None:
-    """A request with a map goes through JSON unchanged."""
-    from mull.request import parse_request
-    from mull.sampling.request import SelfConsistencyRequest
-
+def test_a_map_is_read_as_strictly_as_a_request(tmp_path: Path) -> None:
+    """A request with one goes through JSON unchanged; a file of another form is refused."""
     request = SelfConsistencyRequest(question="How much?", calibration=made())
-
-    assert parse_request(SelfConsistencyRequest, request.model_dump_json()) == request
-
-
-def test_a_file_that_is_no_map_is_refused(tmp_path: Path) -> None:
-    """The command says so before it looks for a server."""
-    import typer
-
-    from commands.start import ask
-
     file = tmp_path / "map.json"
-    file.write_text(json.dumps({"name": "x"}), encoding="utf-8")
+    file.write_text('{"name": "x"}', encoding="utf-8")
 
     with pytest.raises(typer.Exit) as refused:
         ask(question="How much?", calibration=file)
 
+    assert parse_request(SelfConsistencyRequest, request.model_dump_json()) == request
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "votes", "expected"),
+    [
+        # 3 of 3 votes are 3.5 of 4; 2 of 3 are 0.625, half way between two knots.
+        (3, 3, 0.9),
+        (2, 3, 0.3),
+        (1, 2, 0.2),
+        # Beyond the first and the last knot nothing is known but theirs.
+        (1, 5, 0.2),
+        (10, 10, 0.9),
+    ],
+)
+def test_probability(first: int, votes: int, expected: float) -> None:
+    """It is linear between knots, and constant beyond them."""
+    knots = [Knot(0.5, 0.2), Knot(0.75, 0.4), Knot(0.875, 0.9)]
+
+    assert probability(knots, first, votes) == pytest.approx(expected)
+    assert probability(knots[-1:], first, votes) == 0.9
+
+
+@pytest.mark.parametrize(
+    "knots",
+    [[], [(0.5, 0.2), (0.5, 0.3)], [(0.5, 0.2), (0.6, 0.1)], [(0.5, 1.2)], [(0.1, 0.1)] * 51],
+)
+def test_knots_that_are_no_map(knots: list[tuple[float, float]]) -> None:
+    """Shares rise, probabilities do not fall, and there are 1 to 50 knots."""
+    field = CalibrationMap.model_fields["knots"]
+
+    with pytest.raises(ValidationError):
+        TypeAdapter(field.rebuild_annotation()).validate_python(knots)

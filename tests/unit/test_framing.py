@@ -15,7 +15,7 @@ from mull.critique.result import Draft
 from mull.request import Framing, Request, explain, parse_request, user_message
 from mull.run import call_tokens
 from mull.sampling.prompts import hash_prompt
-from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.request import AnswerKind, SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest
 
 KINDS: list[type[Request]] = [SelfConsistencyRequest, ReflectOnResultRequest, ToolTurnRequest]
@@ -140,7 +140,7 @@ def test_material_is_quoted_before_the_message() -> None:
 
 
 def test_the_hash_of_a_prompt_knows_how_it_was_asked() -> None:
-    """Material differs from question to question: only whether there is any counts."""
+    """Template and form count; of material, which differs by question, only if there is any."""
     changes: list[dict[str, Any]] = [
         {}, {"system": "Be kind."}, {"options": {"top_p": 0.9}},
         {"messages": WHOLE["messages"]}, {"context": ["a"]},
@@ -150,6 +150,9 @@ def test_the_hash_of_a_prompt_knows_how_it_was_asked() -> None:
     assert len(set(hashes)) == len(changes)
     assert hashes[0] == hash_prompt(None, "exact")
     assert hashes[-1] == hash_prompt(None, "exact", Framing(context=("b", "c")))
+    assert hash_prompt("Think.", "exact") == hash_prompt("Think.\n\n{question}", "exact")
+    kinds: tuple[AnswerKind, ...] = ("exact", "number")
+    assert len({hash_prompt(said, kind) for said in (None, "Think.") for kind in kinds}) == 4
 
 
 def test_a_judge_sees_what_a_draft_may_rest_on() -> None:

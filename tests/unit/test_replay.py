@@ -120,9 +120,7 @@ def test_fixed_in_a_hurry(tokens: list[int] | None, answers: str, expected: Runs
 )
 def test_interval(shares: list[float], low: float, high: float) -> None:
     """The interval is Wilson's, with the number of runs that varies as the questions do."""
-    found = interval(shares)
-
-    assert found == pytest.approx((low, high), abs=1e-6)
+    assert interval(shares) == pytest.approx((low, high), abs=1e-6)
 
 
 def test_answers_and_gold_are_read_alike() -> None:

@@ -131,24 +131,21 @@ def test_as_many_calls_fit_as_the_largest_so_far_allows(
 
 
 @pytest.mark.parametrize(
-    ("budget", "expected", "fits"),
+    ("tokens", "usd", "expected", "fits"),
     [
-        (Budget(tokens=9_000), None, False),
-        (Budget(tokens=9_000), 1_000, True),
-        (Budget(tokens=9_000), 1_001, False),
-        (Budget(tokens=16_000), 20_000, True),
-        (Budget(tokens=9_000, usd=0.15), 1_000, False),
-        (Budget(tokens=9_000, usd=0.16), 1_000, True),
+        (9_000, None, None, False),
+        (9_000, None, 1_000, True),
+        (9_000, None, 1_001, False),
+        (16_000, None, 20_000, True),
+        (9_000, 0.15, 1_000, False),
+        (9_000, 0.16, 1_000, True),
     ],
 )
 def test_the_first_call_of_a_kind_is_as_large_as_it_may_get(
-    budget: Budget, expected: int | None, fits: bool
+    tokens: int, usd: float | None, expected: int | None, fits: bool
 ) -> None:
-    """A call that may take 1,000 tokens fits 9,000 after one of 8,000; its price is not known.
-
-    It is never taken to be larger than the largest call so far.
-    """
-    found = room(budget, [spent(8_000, 0.08)], 1, expected=expected)
+    """After one of 8,000 tokens it is never taken to be larger; its price is not known."""
+    found = room(Budget(tokens=tokens, usd=usd), [spent(8_000, 0.08)], 1, expected=expected)
 
     assert bool(found.calls) is fits
 

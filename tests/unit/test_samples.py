@@ -136,12 +136,10 @@ def test_a_reply_without_an_answer_is_none(text: str) -> None:
 def test_a_well_formed_reply_is_read_back(reasoning: str, answer: str, before: str) -> None:
     """A reply in JSON gives its two parts back, without the white space around them."""
     reply = before + json.dumps({"reasoning": reasoning, "answer": answer})
-
-    parsed = parse_reply(reply)
-
     latex = {8: "\\b", 12: "\\f"}
     expected = (reasoning.translate(latex).strip(), answer.translate(latex).strip())
-    assert parsed == (expected if expected[1] else None)
+
+    assert parse_reply(reply) == (expected if expected[1] else None)
 
 
 def test_two_answers_are_quoted_as_data() -> None:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from mull.sampling.result import Tally, classify_consensus, classify_entropy
+from mull.sampling.result import classify_consensus, classify_entropy
 from mull.sampling.rules import Stopping, StoppingRule
+from tests.unit.runs import tally_of
 
 
 class Row(NamedTuple):
@@ -27,6 +28,7 @@ class Row(NamedTuple):
 
 
 PRIME_SUM = ("129", "129", "129", "128", "129")
+AGREED = Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", "rule")
 BACK_PAIN = (
     "Physical therapy", "Exercise and stretching", "Physical therapy", "Medication management",
     "Exercise and stretching", "Physical therapy", "Exercise and stretching",
@@ -42,11 +44,7 @@ BREAKTHROUGH = (
 )  # fmt: skip
 
 TABLES: dict[str, tuple[Stopping, tuple[str, ...], list[Row]]] = {
-    "1 basic convergence": (
-        Stopping(rule="combined", max_responses=10),
-        PRIME_SUM,
-        [Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", "rule")],
-    ),
+    "1 basic convergence": (Stopping(rule="combined", max_responses=10), PRIME_SUM, [AGREED]),
     "2 resource limit": (
         Stopping(rule="combined", max_responses=8),
         BACK_PAIN,
@@ -98,51 +96,26 @@ TABLES: dict[str, tuple[Stopping, tuple[str, ...], list[Row]]] = {
             Row(10, 0.4, 1.9219, 0.9610, "uniform", "emerging", "max_responses"),
         ],
     ),
-    "7 off": (
-        Stopping(rule="off"),
-        PRIME_SUM,
-        [Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", "rule")],
-    ),
-    "7 confidence only": (
-        Stopping(rule="confidence_only"),
-        PRIME_SUM,
-        [Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", "rule")],
-    ),
+    "7 off": (Stopping(rule="off"), PRIME_SUM, [AGREED]),
+    "7 confidence only": (Stopping(rule="confidence_only"), PRIME_SUM, [AGREED]),
     "7 entropy only": (
         Stopping(rule="entropy_only"),
         PRIME_SUM,
-        [Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", None)],
+        [AGREED._replace(stop_reason=None)],
     ),
-    "7 combined": (
-        Stopping(rule="combined"),
-        PRIME_SUM,
-        [Row(5, 0.8, 0.7219, 0.7219, "uniform", "strong", "rule")],
-    ),
+    "7 combined": (Stopping(rule="combined"), PRIME_SUM, [AGREED]),
 }
 ROWS = [
     pytest.param(settings, answers, row, id=f"table {name}, {row.responses} responses")
     for name, (settings, answers, rows) in TABLES.items()
     for row in rows
 ]
-BEFORE = [
-    pytest.param(settings, answers[:count], id=f"table {name}, {count} responses")
-    for name, (settings, answers, _) in TABLES.items()
-    for count in range(1, 5)
-]
-
-
-def tally_of(answers: tuple[str, ...]) -> Tally:
-    tally = Tally()
-    for answer in answers:
-        tally.add(answer)
-    return tally
 
 
 @pytest.mark.parametrize(("settings", "answers", "row"), ROWS)
 def test_row(settings: Stopping, answers: tuple[str, ...], row: Row) -> None:
     """Each row has the source's measures, words, decision and stop reason."""
     tally = tally_of(answers[: row.responses])
-
     measured, verdict = tally.measurement, StoppingRule(settings).decide(tally.counts)
 
     assert measured.votes == row.responses
@@ -154,16 +127,6 @@ def test_row(settings: Stopping, answers: tuple[str, ...], row: Row) -> None:
     assert classify_consensus(measured.confidence, runner_up) == row.consensus
     assert verdict.stop is (row.stop_reason is not None)
     assert verdict.stop_reason == row.stop_reason
-
-
-@pytest.mark.parametrize(("settings", "answers"), BEFORE)
-def test_before_the_minimum(settings: Stopping, answers: tuple[str, ...]) -> None:
-    """No table stops before five responses, table 4 with its four equal ones included."""
-    tally = tally_of(answers)
-
-    verdict = StoppingRule(settings).decide(tally.counts)
-
-    assert verdict.stop_reason is None
 
 
 def test_a_split_goes_on_for_its_score() -> None:

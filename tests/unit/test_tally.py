@@ -1,6 +1,7 @@
 """Votes, the measures of their distribution, the words for their levels, and how they moved."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from timeit import repeat
 
@@ -18,13 +19,7 @@ from mull.sampling.result import (
     stability,
 )
 from mull.sampling.rules import entropy, normalized
-
-
-def tally_of(answers: str) -> Tally:
-    tally = Tally()
-    for answer in answers:
-        tally.add(answer)
-    return tally
+from tests.unit.runs import tally_of
 
 
 def test_nothing_counted() -> None:
@@ -81,11 +76,12 @@ def test_incremental_is_from_scratch(seed: int) -> None:
         assert tally.counts == ranked
 
 
-def test_agreement_leaves_no_entropy() -> None:
-    """Entropy is 0 and no rounding error, however often the only answer is repeated."""
+def test_no_rounding_error_is_entropy() -> None:
+    """It is 0 however often the only answer is repeated, and normalized never above 1."""
     found = tally_of("A" * 1000).measurement
 
     assert (found.entropy, found.normalized_entropy, found.confidence) == (0.0, 0.0, 1.0)
+    assert normalized(1.0000000000000002, 2) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -108,31 +104,20 @@ def test_entropy_in_bits(counts: tuple[int, ...], bits: float, scaled: float) ->
     assert normalized(entropy(counts), len(counts)) == pytest.approx(scaled, abs=1e-6)
 
 
-def test_normalized_entropy_stays_within_one() -> None:
-    """A rounding error does not lift it above 1."""
-    assert normalized(1.0000000000000002, 2) == 1.0
-
-
 @pytest.mark.parametrize(
-    ("level", "scaled"),
+    ("classify", "level", "numbers"),
     [
-        ("concentrated", (0.0, 0.2, 0.1 + 0.1 + 1e-16)),
-        ("scattered", (0.2001, 0.7, 0.6 + 0.1 + 1e-16)),
-        ("uniform", (0.7001, 1.0)),
+        (classify_entropy, "concentrated", (0.0, 0.2, 0.1 + 0.1 + 1e-16)),
+        (classify_entropy, "scattered", (0.2001, 0.7, 0.6 + 0.1 + 1e-16)),
+        (classify_entropy, "uniform", (0.7001, 1.0)),
+        (classify_uncertainty, "low", (1.0, 0.8)),
+        (classify_uncertainty, "medium", (0.7999, 0.6)),
+        (classify_uncertainty, "high", (0.5999, 0.0)),
     ],
 )
-def test_entropy_levels(level: str, scaled: tuple[float, ...]) -> None:
-    """An entropy level reaches up to its bound, which belongs to it."""
-    assert {classify_entropy(one) for one in scaled} == {level}
-
-
-@pytest.mark.parametrize(
-    ("level", "confidences"),
-    [("low", (1.0, 0.8)), ("medium", (0.7999, 0.6)), ("high", (0.5999, 0.0))],
-)
-def test_uncertainty_levels(level: str, confidences: tuple[float, ...]) -> None:
-    """Uncertainty is low from a confidence of 0.8, medium from 0.6, and else high."""
-    assert {classify_uncertainty(confidence) for confidence in confidences} == {level}
+def test_levels(classify: Callable[[float], str], level: str, numbers: tuple[float, ...]) -> None:
+    """A level of entropy, or of uncertainty by confidence, reaches up to its own bound."""
+    assert {classify(number) for number in numbers} == {level}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +139,6 @@ def test_uncertainty_levels(level: str, confidences: tuple[float, ...]) -> None:
         (1 / 3, 1 / 3, "divided"),
         # 0.55 - 0.4 is above 0.15 in binary floating point.
         (0.55, 0.4, "binary"),
-        (11 / 20, 8 / 20, "binary"),
     ],
 )
 def test_consensus_patterns(first: float, second: float, pattern: str) -> None:
