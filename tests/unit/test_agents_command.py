@@ -2,23 +2,24 @@
 
 import gzip
 import json
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-import starter
 from activities.environments.tasks import human_eval
-from commands import batch, follow, reflexion, rows, start
-from commands.lines import Chosen, Given
+from commands import batch
 from mull.agents.memory import Action, Observation, Trajectory
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import Episode, ReflexionResult
 from mull.agents.sheet import sheet, success
-from mull.batch.request import Variant
 from mull.run import Usage
+from tests.unit.conftest import Typed, typed_app
 
+Type = Callable[..., Typed]
 STEPS = {"items": [{"kind": "action", "content": "[answer] 1", "step": 1}]}
 EXAMPLE = {"task": "Count to 1.", "trajectory": STEPS}
 TYPED: dict[str, dict[str, Any]] = {
@@ -33,36 +34,7 @@ TYPED: dict[str, dict[str, Any]] = {
 }
 
 
-class Typed:
-    """Types `reflexion`, and keeps what it would start: requests, or lists."""
-
-    def __init__(self) -> None:
-        self.requests: list[ReflexionRequest] = []
-        self.lists: list[tuple[Given, Chosen]] = []
-        self.app = typer.Typer()
-        self.app.command()(reflexion.reflexion)
-
-    def __call__(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-        """Type it, and return its exit code."""
-        monkeypatch.setattr(starter, "app", self.app)
-        monkeypatch.setattr("sys.argv", ["mull", *words])
-        monkeypatch.setattr(start, "with_client", lambda action: action(None))
-        monkeypatch.setattr(reflexion, "with_client", lambda action: action(None))
-        monkeypatch.setattr(follow, "start", lambda _, request, *__: self.requests.append(request))
-        monkeypatch.setattr(rows, "run", lambda _, *planned: self.lists.append(planned))
-        for variable in ("MULL_MODEL", "MULL_JUDGE_MODEL"):
-            monkeypatch.delenv(variable, raising=False)
-        return starter.main()
-
-
-@pytest.fixture
-def typed() -> Typed:
-    return Typed()
-
-
-def test_each_option_is_a_field_of_the_request(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_option_is_a_field_of_the_request(typed: Type, tmp_path: Path) -> None:
     """What is typed arrives in the workflow's one input, texts and examples from their files."""
     files = {"planner-instructions": "Count.", "reflector-instructions": "Say why."}
     files["planner-examples"] = json.dumps([EXAMPLE])
@@ -72,184 +44,143 @@ def test_each_option_is_a_field_of_the_request(
     named = [word for name in files for word in (f"--{name}", str(tmp_path / name))]
     places = ["--docs", str(tmp_path), "--tasks", str(tmp_path / "planner-examples")]
     words = [word for line in TYPED for word in line.split()]
+    task = ("reflexion", "--env", "code", "--task", "a/0")
 
-    code = typed(monkeypatch, "--env", "code", "--task", "a/0", *words, *named, *places)
-    plain = typed(monkeypatch, "--env", "code", "--task", "a/0")
+    whole, least = (typed(*task, *more) for more in ((*words, *named, *places), ()))
 
-    whole, least = (request.model_dump() for request in typed.requests)
+    found = whole.request.model_dump()
     wanted = {name: value for fields in TYPED.values() for name, value in fields.items()}
-    assert (code, plain) == (0, 0)
-    assert {name: whole[name] for name in wanted} == wanted
-    assert (whole["docs"], whole["tasks"]) == (places[1], places[3])
-    assert (whole["planner_instructions"], whole["reflector_instructions"]) == (
-        "Count.",
-        "Say why.",
-    )
-    assert whole["planner_examples"][0]["trajectory"]["items"][0]["content"] == "[answer] 1"
-    assert whole["reflector_examples"][0]["reflection"] == "I guessed."
-    assert least == ReflexionRequest(environment="code", task="a/0").model_dump()
+    wanted |= {"docs": places[1], "tasks": places[3]}
+    wanted |= {"planner_instructions": "Count.", "reflector_instructions": "Say why."}
+    assert (whole.code, least.code) == (0, 0)
+    assert {name: found[name] for name in wanted} == wanted
+    assert found["planner_examples"][0]["trajectory"]["items"][0]["content"] == "[answer] 1"
+    assert found["reflector_examples"][0]["reflection"] == "I guessed."
+    assert least.request == ReflexionRequest(environment="code", task="a/0")
 
 
-def test_every_field_has_its_option(typed: Typed) -> None:
+def test_every_field_has_its_option() -> None:
     """But for the wait for a review, which no agent makes."""
-    command: Any = typer.main.get_command(typed.app)
-    options = {one.name.partition("__")[0] for one in command.params}
+    command: Any = typer.main.get_command(typed_app())
+    options = {one.name.partition("__")[0] for one in command.commands["reflexion"].params}
 
     assert set(ReflexionRequest.model_fields) - options == {"review_timeout_seconds"}
 
 
-LISTS: list[tuple[str, str, list[str], bool]] = [
-    ("code", '{"task_id": "a/0", "prompt": "p", "test": "t"}\n', ["a/0"], True),
-    ("documents", '{"_id": "q1", "answer": "Rome"}\n{"id": 7}', ["q1", "7"], True),
-    ("code", "HumanEval/3\r\n\r\nHumanEval/5\r\n", ["HumanEval/3", "HumanEval/5"], False),
-    (
-        "puzzles",
-        '\ufeff{"task": "chain_sum:1"}\nchain_sum:2',
-        ["chain_sum:1", "chain_sum:2"],
-        False,
-    ),
-    ("mine", '{"id": "x"}', ["x"], False),
-]
-
-
-@pytest.mark.parametrize(("environment", "text", "names", "read"), LISTS)
+@pytest.mark.parametrize(
+    ("environment", "text", "names", "read"),
+    [
+        ("code", '{"task_id": "a/0", "prompt": "p", "test": "t"}\n', ["a/0"], True),
+        ("documents", '{"_id": "q1", "answer": "Rome"}\n{"id": 7}', ["q1", "7"], True),
+        ("code", "HumanEval/3\r\n\r\nHumanEval/5\r\n", ["HumanEval/3", "HumanEval/5"], False),
+        ("puzzles", '\ufeff{"task": "sum:1"}\nsum:2', ["sum:1", "sum:2"], False),
+        ("mine", '{"id": "x"}', ["x"], False),
+    ],
+)
 def test_of_a_file_only_names_are_taken(
-    typed: Typed,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    environment: str,
-    text: str,
-    names: list[str],
-    read: bool,
+    typed: Type, tmp_path: Path, environment: str, text: str, names: list[str], read: bool
 ) -> None:
     """The worker reads the tasks of code and documents, where the lines are more than names."""
     file = tmp_path / "tasks"
     file.write_text(text)
 
-    code = typed(monkeypatch, "--env", environment, "--tasks", str(file), "--budget-usd", "1")
+    ended = typed("reflexion", "--env", environment, "--tasks", str(file), "--budget-usd", "1")
 
-    [(given, chosen)] = typed.lists
-    variant: Variant = given.request.variants[0]
-    assert code == 0
+    given, chosen = ended.planned
+    asked = {"environment": environment, **({"tasks": str(file)} if read else {})}
+    assert ended.code == 0
     assert given.pages == [[{"id": name, "task": name} for name in names]]
     assert (given.request.max_concurrency, given.request.budget_usd) == (1, 1.0)
-    assert variant.request == {"environment": environment, **({"tasks": str(file)} if read else {})}
-    assert chosen.workflow_id is not None
+    assert given.request.variants[0].request == asked
     assert chosen.workflow_id.startswith(f"reflexion-{environment}-")
 
 
-def test_the_tasks_of_human_eval(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tasks_of_human_eval(typed: Type) -> None:
     """They are those of the package's file, also where that is given; one of them needs no file."""
-    typed(monkeypatch, "--env", "code", "--tasks", "human-eval")
-    typed(monkeypatch, "--env", "code", "--tasks", str(human_eval()))
-    typed(monkeypatch, "--env", "code", "--tasks", "human-eval", "--task", "HumanEval/0")
+    lines = gzip.decompress(human_eval().read_bytes()).splitlines()
+    names = [json.loads(line)["task_id"] for line in lines]
 
-    names = [
-        json.loads(line)["task_id"]
-        for line in gzip.decompress(human_eval().read_bytes()).splitlines()
-    ]
-    found = [[item["task"] for page in given.pages for item in page] for given, _ in typed.lists]
-    given = [given.request.variants[0].request.get("tasks") for given, _ in typed.lists]
-    [request] = typed.requests
-    assert found == [names, names]
-    assert given == [None, str(human_eval())]
-    assert request.tasks is None
+    for tasks, asked in (("human-eval", None), (str(human_eval()), str(human_eval()))):
+        given, _ = typed("reflexion", "--env", "code", "--tasks", tasks).planned
+        assert [item["task"] for page in given.pages for item in page] == names
+        assert given.request.variants[0].request.get("tasks") == asked
+    one = typed("reflexion", "--env", "code", "--tasks", "human-eval", "--task", "HumanEval/0")
+    assert one.request.tasks is None
 
 
 @pytest.mark.parametrize(
     ("options", "memory"),
     [
-        ((), None),
-        (("--scope", "task"), None),
-        (("--scope", "environment"), "evening"),
-        (("--scope", "agent", "--memory", "mine"), "mine"),
-        (("--scope", "agent", "--id", "a b"), "c8687a08aa5d6ed2"),
+        ("", None),
+        ("--scope task", None),
+        ("--scope environment", "evening"),
+        ("--scope agent --memory mine", "mine"),
+        ("--scope agent --id 'a b'", "c8687a08aa5d6ed2"),
     ],
 )
-def test_what_a_list_shares(
-    typed: Typed,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    options: tuple[str, ...],
-    memory: str | None,
-) -> None:
+def test_what_a_list_shares(typed: Type, tmp_path: Path, options: str, memory: str | None) -> None:
     """Its tasks share a memory where their scope is wider than a task: by the list's own id."""
     file = tmp_path / "tasks"
     file.write_text("1\n2")
+    words = ("reflexion", "--env", "mine", "--tasks", str(file), "--id", "evening")
 
-    typed(monkeypatch, "--env", "mine", "--tasks", str(file), "--id", "evening", *options)
+    given, _ = typed(*words, *shlex.split(options)).planned
 
-    [(given, _)] = typed.lists
     assert given.request.variants[0].request.get("memory") == memory
 
 
-ONE = ("--env", "mine", "--task", "1")
-WRONG: list[tuple[tuple[str, ...], str, str]] = [
-    (("--env", "mine"), "", "give --task NAME, or --tasks FILE."),
-    (("--task", "1"), "", "--env: missing."),
-    (("--tasks", "FILE"), "1", "--env: missing."),
-    ((*ONE, "--judge", "m", "--episode-limit", "3"), "", "--episode-limit: at most 2 where"),
-    (("--env", "mine", "--tasks", "FILE"), " \n", "FILE has no tasks."),
-    (
-        ("--env", "mine", "--tasks", "FILE"),
-        "1\n{secret",
-        "line 2: expected JSON with one of task_id",
-    ),
-    (("--env", "mine", "--tasks", "FILE"), '{"test": "secret"}', "line 1: expected JSON with one"),
-    (("--env", "mine", "--tasks", "FILE"), '{"id": ["secret"]}', "line 1: expected JSON with one"),
-    (("--env", "mine", "--tasks", "FILE", "--again"), "1", "--again is for one task"),
-    (("--env", "mine", "--tasks", "FILE", "--episode-limit", "13"), "1", "--episode-limit: "),
-    (("--env", "mine", "--tasks", "human-eval"), "", "--tasks human-eval is for --env code."),
-    (("--env", "mine", "--tasks", "gone"), "", "--tasks: gone can't be read"),
-    ((*ONE, "--planner-examples", "FILE"), "[", "--planner-examples: FILE: "),
-    ((*ONE, "--planner-examples", "FILE"), '[{"task": "1"}]', "0.trajectory: missing; expected a"),
-    ((*ONE, "--reflector-examples", "FILE"), '[{"context": 1}]', "with context and reflection."),
-    ((*ONE, "--planner-examples", "FILE"), "[]", "--planner-examples: "),
-    ((*ONE, "--memory", "a b"), "", "--memory: "),
+ONE = "--env mine --task 1"
+MISTAKES = [
+    ("--env mine", "", "give --task NAME, or --tasks FILE."),
+    ("--task 1", "", "--env: missing."),
+    ("--tasks FILE", "1", "--env: missing."),
+    (f"{ONE} --judge m --episode-limit 3", "", "--episode-limit: at most 2 where"),
+    ("--env mine --tasks FILE", " \n", "FILE has no tasks."),
+    ("--env mine --tasks FILE", "1\n{secret", "line 2: expected JSON with one of task_id"),
+    ("--env mine --tasks FILE", '{"test": "secret"}', "line 1: expected JSON with one"),
+    ("--env mine --tasks FILE", '{"id": ["secret"]}', "line 1: expected JSON with one"),
+    ("--env mine --tasks FILE --again", "1", "--again is for one task"),
+    ("--env mine --tasks FILE --episode-limit 13", "1", "--episode-limit: "),
+    ("--env mine --tasks human-eval", "", "--tasks human-eval is for --env code."),
+    ("--env mine --tasks gone", "", "--tasks: gone can't be read"),
+    (f"{ONE} --planner-examples FILE", "[", "--planner-examples: FILE: "),
+    (f"{ONE} --planner-examples FILE", '[{"task": "1"}]', "0.trajectory: missing; expected a"),
+    (f"{ONE} --reflector-examples FILE", '[{"context": 1}]', "with context and reflection."),
+    (f"{ONE} --planner-examples FILE", "[]", "--planner-examples: "),
+    (f"{ONE} --memory 'a b'", "", "--memory: "),
 ]
 
 
-@pytest.mark.parametrize(("words", "text", "said"), WRONG)
+@pytest.mark.parametrize(("words", "text", "said"), MISTAKES)
 def test_each_mistake_has_its_line(
-    typed: Typed,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    text: str,
-    said: str,
+    typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, text: str, said: str
 ) -> None:
     """Nothing is started; the option is named, and nothing of a file is quoted."""
     (tmp_path / "FILE").write_text(text)
     monkeypatch.chdir(tmp_path)
 
-    code = typed(monkeypatch, *words)
+    ended = typed("reflexion", *shlex.split(words))
 
-    printed = capsys.readouterr().err
-    assert (code, typed.requests, typed.lists) == (2, [], [])
-    assert said in printed
-    assert printed.count("\n") == 1
-    assert "secret" not in printed
+    assert (ended.code, ended.request, ended.planned) == (2, None, None)
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert "secret" not in ended.err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--scope", "agent"), "--scope has no effect without --memory"),
-        (("--strategy", "none", "--memory", "m"), "--memory has no effect with --strategy none"),
-        (("--strategy", "last_episode", "--reflector", "m"), "--reflector has no effect with"),
+        ("--scope agent", "--scope has no effect without --memory"),
+        ("--strategy none --memory m", "--memory has no effect with --strategy none"),
+        ("--strategy last_episode --reflector m", "--reflector has no effect with"),
     ],
 )
-def test_what_has_no_effect_is_said(
-    typed: Typed,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    said: str,
-) -> None:
+def test_what_has_no_effect_is_said(typed: Type, words: str, said: str) -> None:
     """The run is started, with a note."""
-    assert typed(monkeypatch, *ONE, *words) == 0
-    assert f"Note: {said}" in capsys.readouterr().err
+    ended = typed("reflexion", *ONE.split(), *words.split())
+
+    assert ended.code == 0
+    assert f"Note: {said}" in ended.err
 
 
 def test_a_batch_of_agents(tmp_path: Path) -> None:

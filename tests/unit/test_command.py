@@ -16,7 +16,7 @@ import typer
 from temporalio.service import RPCError, RPCStatusCode
 
 import starter
-from commands import command, follow, pages, start, updates
+from commands import command, pages, start, updates
 from mull.batch.request import BatchPage
 from mull.critique import guardrails
 from mull.critique.criteria import PRESETS
@@ -24,8 +24,11 @@ from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import Limits, MultiPathRequest
 from mull.request import Request, Review
 from mull.sampling.request import SelfConsistencyRequest
+from tests.unit.conftest import Typed, typed_app
 from worker import main as worker_main
 
+Type = Callable[..., Typed]
+Capture, Patch = pytest.CaptureFixture[str], pytest.MonkeyPatch
 REQUESTS: dict[str, type[Request]] = {
     "ask": SelfConsistencyRequest,
     "reflect": ReflectOnResultRequest,
@@ -72,49 +75,22 @@ AGENT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def app() -> typer.Typer:
-    """The three commands with all of their options."""
-    app = typer.Typer()
-    for name in REQUESTS:
-        app.command(name)(getattr(start, name))
-    app.command()(updates.review)
-    return app
-
-
-@pytest.fixture
-def typed(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Type a command, and return its exit code and the request that it would start."""
-
-    def run(*arguments: str) -> tuple[int, Any]:
-        asked: list[Any] = []
-        monkeypatch.setattr(starter, "app", app)
-        monkeypatch.setattr(sys, "argv", ["mull", *arguments])
-        monkeypatch.setattr(start, "with_client", lambda action: action(None))
-        monkeypatch.setattr(follow, "start", lambda _, request, *__: asked.append(request))
-        return starter.main(), asked[0] if asked else None
-
-    for variable in ("MULL_MODEL", "MULL_JUDGE_MODEL"):
-        monkeypatch.delenv(variable, raising=False)
-    return run
-
-
-def parameters(app: typer.Typer, name: str) -> dict[str, Any]:
-    command: Any = typer.main.get_command(app)
+def parameters(name: str) -> dict[str, Any]:
+    command: Any = typer.main.get_command(typed_app())
     return {one.name: one for one in command.commands[name].params}
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_field_has_its_option(app: typer.Typer, name: str) -> None:
+def test_every_field_has_its_option(name: str) -> None:
     """A field that is added to a request and forgotten on the command line is found here."""
-    options = {parameter.partition("__")[0] for parameter in parameters(app, name)}
+    options = {parameter.partition("__")[0] for parameter in parameters(name)}
 
     assert set(REQUESTS[name].model_fields) - options - OTHERWISE[name] == set()
 
 
 @pytest.mark.parametrize(("name", "more"), [("reflect", REFLECT), ("agent", AGENT)])
 def test_each_option_is_a_field_of_the_request(
-    typed: Any, tmp_path: Path, name: str, more: dict[str, dict[str, Any]]
+    typed: Type, tmp_path: Path, name: str, more: dict[str, dict[str, Any]]
 ) -> None:
     """What is typed arrives in the workflow's one input, and nothing else differs from defaults."""
     file = tmp_path / "test_add.py"
@@ -122,16 +98,17 @@ def test_each_option_is_a_field_of_the_request(
     table = {**TYPED, **more}
     words = [str(file) if word == "FILE" else word for line in table for word in line.split()]
     wanted = {field: value for fields in table.values() for field, value in fields.items()}
-    code, request = typed(name, "What?", *words)
-    _, plain = typed(name, "What?")
+    whole, plain = typed(name, "What?", *words), typed(name, "What?").request
 
-    assert code == 0
-    assert request.model_dump() == {**plain.model_dump(), **wanted}
+    assert whole.code == 0
+    assert whole.request.model_dump() == {**plain.model_dump(), **wanted}
     assert plain == REQUESTS[name].model_validate({SUBJECTS[name]: "What?"})
 
 
 @pytest.mark.parametrize("name", ["ask", "reflect"])
-def test_what_a_model_is_asked_with_comes_from_files(typed: Any, tmp_path: Path, name: str) -> None:
+def test_what_a_model_is_asked_with_comes_from_files(
+    typed: Type, tmp_path: Path, name: str
+) -> None:
     """Texts come as they stand, messages as JSON, and settings with their own types."""
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     file, talk = tmp_path / "a.txt", tmp_path / "talk.json"
@@ -141,10 +118,10 @@ def test_what_a_model_is_asked_with_comes_from_files(typed: Any, tmp_path: Path,
     settings = ["top_p=0.9", "top_k=40", "stop=a=b", "stop=END"]
 
     words = [*map(str, files), *(word for one in settings for word in ("--set", one))]
-    code, request = typed(name, "What?", *words)
+    ended = typed(name, "What?", *words)
 
-    assert code == 0
-    assert request.framing.model_dump(exclude_defaults=True) == {
+    assert ended.code == 0
+    assert ended.request.framing.model_dump(exclude_defaults=True) == {
         "system": "It is\nso.",
         "context": ("It is\nso.", "It is\nso."),
         "messages": tuple(said),
@@ -152,28 +129,27 @@ def test_what_a_model_is_asked_with_comes_from_files(typed: Any, tmp_path: Path,
     }
 
 
-def test_models_can_come_from_the_environment(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_can_come_from_the_environment(typed: Type, monkeypatch: Patch) -> None:
     """MULL_JUDGE_MODEL stands for --judge, and MULL_MODEL for --model."""
     monkeypatch.setenv("MULL_JUDGE_MODEL", "openai/judge")
     monkeypatch.setenv("MULL_MODEL", "openai/scripted")
 
-    _, reflected = typed("reflect", "What?")
-    _, walked = typed("agent", "What?")
+    reflected, walked = (typed(name, "What?").request for name in ("reflect", "agent"))
 
     assert (reflected.judges, reflected.model) == (("openai/judge",), "openai/scripted")
     assert (walked.judge, walked.model) == ("openai/judge", "openai/scripted")
 
 
-def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
+def test_an_option_says_what_its_field_says() -> None:
     """Description, range, choices and default stand once, in the request."""
-    known = parameters(app, "reflect")
+    known = parameters("reflect")
 
     revisions = (
         "Revisions after the first draft; in `agent` it counts drafts; 0 to 10; 1 by default."
     )
     assert known["max_revisions"].help == revisions
     drafts = "The most drafts, the first one counted, unlike in `reflect`; "
-    assert parameters(app, "agent")["max_revisions"].help.startswith(drafts)
+    assert parameters("agent")["max_revisions"].help.startswith(drafts)
     assert known["panel"].metavar == "mean|median"
     assert all(name in known["criteria"].help for name in PRESETS)
     assert known["score_threshold"].help.endswith("or --confidence-threshold.")
@@ -181,7 +157,7 @@ def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
     assert known["guardrail"].help == start.guardrail_help()
 
 
-def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_says_which_guardrails_run_by_default(monkeypatch: Patch) -> None:
     """One of a user's own that runs only if it is named is not listed among the others."""
     known = {name: guardrails._GUARDRAILS[name] for name in guardrails.default_guardrails()}
     monkeypatch.setattr(guardrails, "_GUARDRAILS", known)
@@ -213,25 +189,22 @@ def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPat
     ],
 )  # fmt: skip
 def test_an_option_without_effect_is_named(
-    typed: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], notes: list[str]
+    typed: Type, arguments: list[str], notes: list[str]
 ) -> None:
     """The run starts all the same."""
-    code, request = typed(*arguments)
+    ended = typed(*arguments)
 
-    assert (code, request is None) == (0, False)
-    assert capsys.readouterr().err.splitlines() == [f"Note: {note}." for note in notes]
+    assert (ended.code, ended.request is None) == (0, False)
+    assert ended.err.splitlines() == [f"Note: {note}." for note in notes]
 
 
 def test_choices_are_completed() -> None:
     """A shell offers the values of an option that has a list of them."""
-    known = {
-        "_MULL_COMPLETE": "complete_bash",
-        "COMP_WORDS": "mull ask x --rule ",
-        "COMP_CWORD": "4",
-    }
+    known = {"_MULL_COMPLETE": "complete_bash", "COMP_WORDS": "mull ask x --rule "}
     done = subprocess.run(
-        [sys.executable, "starter.py"], env={**os.environ, **known}, capture_output=True, check=True
-    )
+        [sys.executable, "starter.py"],
+        env={**os.environ, **known, "COMP_CWORD": "4"}, capture_output=True, check=True,
+    )  # fmt: skip
 
     assert done.stdout.decode().split()[:2] == ["combined", "confidence_only"]
 
@@ -327,22 +300,16 @@ MISTAKES = {
     ids=[f"{command} {row[1]}" for command, rows in MISTAKES.items() for row in rows],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
-    typed: Any,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    arguments: list[str],
-    said: str,
+    typed: Type, monkeypatch: Patch, command: str, arguments: list[str], said: str
 ) -> None:
     """It names the option, not the request's field, and no run is started."""
     monkeypatch.setattr("commands.command.read_stdin", lambda _: "q")
 
-    code, request = typed(command, *arguments)
+    ended = typed(command, *arguments)
 
-    shown = capsys.readouterr()
-    assert (int(code), request, shown.out) == (2, None, "")
-    assert said in shown.err
-    assert shown.err.count("\n") == 1
+    assert (int(ended.code), ended.request, ended.out) == (2, None, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -354,23 +321,19 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     ],
     ids=["syntax", "null byte", "what Python would warn of"],
 )
-def test_tests_are_python(
-    typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str | None
-) -> None:
+def test_tests_are_python(typed: Type, tmp_path: Path, text: str, said: str | None) -> None:
     """Others would fail every draft, and each draft is paid for."""
     path = tmp_path / "test_add.py"
     path.write_text(text)
 
-    code, request = typed("agent", "p", "--tests", str(path))
+    ended = typed("agent", "p", "--tests", str(path))
 
-    shown = capsys.readouterr().err
-    assert (code, request is None) == ((0, False) if said is None else (2, True))
-    assert said is None or (f"Error: --tests: {path} is not Python: " in shown and said in shown)
+    wrong = f"Error: --tests: {path} is not Python: "
+    assert (ended.code, ended.request is None) == ((0, False) if said is None else (2, True))
+    assert said is None or (wrong in ended.err and said in ended.err)
 
 
-def test_hints_break_between_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hints_break_between_words(monkeypatch: Patch, capsys: Capture) -> None:
     """In a narrow terminal no id is broken, and a command to copy stays whole."""
     run = "ask-what-is-the-sum-of-7f3a91c2"
     said = f"the run has not ended. Follow it with `mull watch {run}`.\n    mull show {run} > {run}"
@@ -383,19 +346,16 @@ def test_hints_break_between_words(
 
     assert piped == f"{said}\n"
     assert capsys.readouterr().err.splitlines() == [
-        "the run has not ended. Follow it with",
-        "`mull watch",
-        f"{run}`.",
+        "the run has not ended. Follow it with", "`mull watch", f"{run}`.",
         f"    mull show {run} > {run}",
-    ]
+    ]  # fmt: skip
 
 
-def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variables_are_unset_ones(monkeypatch: Patch) -> None:
     """The SDK takes an empty namespace or key for a value; what is lost bars nothing."""
-    monkeypatch.setenv("TEMPORAL_NAMESPACE", "")
     monkeypatch.setenv("TEMPORAL_API_KEY", "key")
-    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", "")
-    monkeypatch.setenv("MULL_MODELS", "")
+    for variable in ("TEMPORAL_NAMESPACE", "MULL_ENCRYPTION_KEYS", "MULL_MODELS"):
+        monkeypatch.setenv(variable, "")
 
     command.drop_empty_variables()
 
@@ -404,7 +364,7 @@ def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None
     assert os.environ["MULL_ENCRYPTION_KEYS"] == os.environ["MULL_MODELS"] == ""
 
 
-def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: Patch) -> None:
     """Each file of a variable's name is one, unless the environment has it; no other file is."""
     for name, text in {
         "OPENAI_API_KEY": "sk-1\n",
@@ -437,12 +397,7 @@ def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_secrets_that_can_t_be_read_are_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    make: Callable[[Path], object],
-    said: str,
-    worker: bool,
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture, make: Any, said: str, worker: bool
 ) -> None:
     """Nobody starts without the keys that it was to have: it is wrong usage."""
     make(tmp_path / "secrets")
@@ -460,7 +415,7 @@ def test_secrets_that_can_t_be_read_are_one_line(
 
 
 def test_a_secret_that_has_the_folder_s_name_is_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Docker mounts a secret named `mull` as a file there."""
     (tmp_path / "mull").write_text("key")
@@ -492,9 +447,7 @@ def test_an_option_without_its_arguments_is_shown_as_it_is_used(given: str, said
     assert ended.stderr.endswith(f"{said} See `mull {given.partition(' ')[0]} --help`.\n")
 
 
-def test_a_suggestion_is_a_question(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suggestion_is_a_question(monkeypatch: Patch, capsys: Capture) -> None:
     """It ends with its own mark alone."""
     monkeypatch.setattr(sys, "argv", ["mull", "aks"])
 
@@ -517,28 +470,28 @@ class Sent:
         return 1
 
 
-async def test_what_nobody_looked_at_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes within a task that fails, as where a history ends, is not the user's affair."""
+@pytest.fixture
+def served(monkeypatch: Patch) -> None:
+    """Have a worker on every queue."""
 
-    async def served(*_: object) -> list[str]:
+    async def unserved(*_: object) -> list[str]:
         return []
 
-    monkeypatch.setattr(updates, "unserved", served)
+    monkeypatch.setattr(updates, "unserved", unserved)
+
+
+@pytest.mark.usefixtures("served")
+async def test_what_nobody_looked_at_is_sent_again() -> None:
+    """What comes within a task that fails, as where a history ends, is not the user's affair."""
     run: Any = Sent(ends=True)
 
     assert await updates._update(run, run, "finish_now", {}) == 1
     assert run.taken == [("finish_now", {})]
 
 
-async def test_what_is_too_large_for_one_message_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("served")
+async def test_what_is_too_large_for_one_message_is_not_sent(capsys: Capture) -> None:
     """Several such at once would end the run: one line says how large it is, and the limit."""
-
-    async def served(*_: object) -> list[str]:
-        return []
-
-    monkeypatch.setattr(updates, "unserved", served)
     run: Any = Sent()
     fits, exceeds = (Review(replace=letter * 100_000) for letter in ("x", "\U0001f30a"))
     await updates._update(run, run, "review", fits)
