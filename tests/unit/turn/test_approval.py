@@ -62,10 +62,8 @@ def test_the_verdict(
     verdict: str,
 ) -> None:
     """The worker's first match or the default, made stricter by the request's first match."""
-    found = approve(
-        "mail", arguments, read_only=read_only, workers=rules(*workers),
-        requests=rules(*requests),
-    )  # fmt: skip
+    known = {"workers": rules(*workers), "requests": rules(*requests)}
+    found = approve("mail", arguments, read_only=read_only, **known)
 
     assert found.action == verdict
     assert found.why

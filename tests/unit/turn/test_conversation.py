@@ -153,15 +153,11 @@ def test_messages_as_a_provider_takes_them() -> None:
 def turn(number: int, rounds: int = 0, size: int = 300) -> list[Message]:
     """Make the messages of one turn, each of about `size` bytes."""
     text = str(number) * size
-    inner = [
-        message
-        for index in range(rounds)
-        for message in (
-            Message(role="assistant", content=text, calls=(made(index),)),
-            Message(role="tool", content=text, call_id=f"c{index}"),
-        )
-    ]
-    return [Message(role="user", content=text), *inner]
+    messages = [Message(role="user", content=text)]
+    for index in range(rounds):
+        messages.append(Message(role="assistant", content=text, calls=(made(index),)))
+        messages.append(Message(role="tool", content=text, call_id=f"c{index}"))
+    return messages
 
 
 @pytest.mark.parametrize(
@@ -196,11 +192,8 @@ def test_the_prompt_of_a_compaction() -> None:
     prompt = build_summary_prompt([*turn(1), told(made(content=FORGED * 900))], "It began.", 2_000)
 
     lines = prompt.splitlines()[-3:]
-    assert [line.split(": ", 1)[0] for line in lines] == [
-        "summary of what was before",
-        "user",
-        "tool",
-    ]
+    said = [line.split(": ", 1)[0] for line in lines]
+    assert said == ["summary of what was before", "user", "tool"]
     assert "left out here" in lines[2]
     assert len(prompt) < 4_000
 
@@ -219,12 +212,10 @@ def test_what_is_written_stands_once() -> None:
         (StreamedText(step=1, attempt=3, text="Late"), ""),
     ]
 
-    written, shown = StreamedText(step=0), []
-    for piece, _ in pieces:
+    written = StreamedText(step=0)
+    for piece, text in pieces:
         written = written.then(piece)
-        shown.append(written.text)
-
-    assert shown == [text for _, text in pieces]
+        assert written.text == text
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,8 @@ def test_when_to_reflect(
 @pytest.mark.parametrize(
     ("seconds", "gate"),
     [
-        (0, 30),
-        (29.5, 30),
-        (30.5, 29),
-        (40, 20),
-        (54.01, 5),
-        (58, 5),
-        (59.99, 5),
-        (60, "deadline_expired"),
-        (99, "deadline_expired"),
+        *((0, 30), (29.5, 30), (30.5, 29), (40, 20), (54.01, 5), (58, 5), (59.99, 5)),
+        *((60, "deadline_expired"), (99, "deadline_expired")),
     ],
 )
 def test_the_gate_gives_the_time_out(seconds: float, gate: int | str) -> None:
@@ -69,22 +62,16 @@ def test_the_gate_claims_before_it_looks_at_the_clock() -> None:
     claimed = TurnBudget(TurnLimits(max_reflections=2), START)
     late = START + timedelta(seconds=61)
 
-    assert [reflection_gate(claimed, late) for _ in range(3)] == [
-        "deadline_expired",
-        "deadline_expired",
-        "budget_exhausted",
-    ]
+    gates = [reflection_gate(claimed, late) for _ in range(3)]
+    assert gates == ["deadline_expired", "deadline_expired", "budget_exhausted"]
 
 
 def test_the_stubs_and_the_constants() -> None:
     """The source's texts; a result always continues, suggests nothing, and is 0.7 sure."""
     result = ReflectionResult(reflection="fine", step=1, because="x")
 
-    assert list(STUBS.values()) == [
-        "[budget exhausted]",
-        "[deadline expired]",
-        "[reflection failed]",
-    ]
+    stubs = ["[budget exhausted]", "[deadline expired]", "[reflection failed]"]
+    assert list(STUBS.values()) == stubs
     assert (result.should_continue, result.suggested_action, result.confidence) == (True, None, 0.7)
 
 
@@ -99,11 +86,8 @@ def test_the_prompt_has_the_questions_and_the_last_three_results() -> None:
     prompt = build_reflection_prompt("Why is the sea {results} salt?", calls)
 
     lines = prompt.splitlines()
-    assert [line[:20] for line in lines if ". read (ok): " in line] == [
-        '3. read (ok): "2 fin',
-        '4. read (ok): "3 fin',
-        '5. read (ok): "4 fin',
-    ]
+    shown = [line[:20] for line in lines if ". read (ok): " in line]
+    assert shown == [f'{number}. read (ok): "{number - 1} fin' for number in (3, 4, 5)]
     assert lines[-4:] == [
         "1. What has been accomplished so far?",
         "2. Are we on track to answer the user's question?",

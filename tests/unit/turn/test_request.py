@@ -47,18 +47,6 @@ def test_a_malformed_request_is_refused(given: dict[str, Any], field: str) -> No
     assert field in explain(error.value)
 
 
-def test_the_defaults() -> None:
-    """The source's: 60 seconds, 6 steps and calls, 4 reflections, 200,000 tokens, no thinking."""
-    given = parse_request(ToolTurnRequest, '{"message": "Why?", "think_level": "extreme"}')
-
-    assert (given.budget_seconds, given.max_steps, given.max_tool_calls) == (60, 6, None)
-    assert (given.max_reflections, given.max_context_tokens) == (4, 200_000)
-    assert (given.reflect_every, given.reflect_on_tool_error) == (0, True)
-    assert (given.reflect_on_uncertainty, given.reflection_feeds_back) == (False, False)
-    assert (ToolTurnRequest(message="Why?").think_level, given.think_level) == ("off", "extreme")
-    assert given.review_timeout_seconds == 86_400
-
-
 def test_a_request_with_all_that_it_takes() -> None:
     """Lists come as JSON has them."""
     whole = {
