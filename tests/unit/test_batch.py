@@ -56,15 +56,13 @@ def spent(tokens: int | None, cost: float | None = None) -> Usage:
         ({"variants": [variant(sources=["y" * 500_000])]}, "bytes of items and variants exceed"),
         ({"items": [{"query": "x"}] * 51, "variants": [variant(repeats=10)]}, "510 runs exceed"),
         ({"pages": 1}, "items: give some, or the number of pages"),
-        (
-            {"items": [], "pages": 1, "variants": [variant(sources=["y" * 150_000])]},
-            "with pages at most 150,000",
-        ),
+        ({"items": [], "pages": 1, "variants": [variant(sources=["y" * 150_000])]},
+         "with pages at most 150,000"),
         ({"carried": [carried_run(variant="b")]}, "names an unknown item or variant"),
         ({"carried": [carried_run(item=1)]}, "names an unknown item or variant"),
         ({"carried": [carried_run(error="x" * 200)]}, "a run with over 275 bytes"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused(fields: dict[str, Any], said: str) -> None:
     """The message names the field or the variant, and what to do with it."""
     whole = {"items": [{"query": "x"}], "variants": [variant()], **fields}

@@ -127,10 +127,8 @@ def test_columns_that_are_no_field_are_named(tmp_path: Path, capsys: Capture) ->
     ("text", "said"),
     [
         ("Question\na\n", "column 'Question' is no field; did you mean question? Rename it"),
-        (
-            "question,temprature\na,0\n",
-            "column 'temprature' is no field; did you mean temperature?",
-        ),
+        ("question,temprature\na,0\n",
+         "column 'temprature' is no field; did you mean temperature?"),
         ("question,answer\na,7\n", "column 'answer' is no field; did you mean answers?"),
         ("question,id,question\na,7,b\n", "two columns have one name"),
         ("question\na,b\n", "line 2: more cells than the header: no such field"),
@@ -141,7 +139,7 @@ def test_columns_that_are_no_field_are_named(tmp_path: Path, capsys: Capture) ->
         ("question\n", "is empty"),
         ("", "is empty"),
     ],
-)
+)  # fmt: skip
 def test_tables_that_are_refused(tmp_path: Path, capsys: Capture, text: str, said: str) -> None:
     """A column that may be a misspelt field is not left out in silence."""
     refused(tmp_path, text)

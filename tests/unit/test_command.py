@@ -246,14 +246,10 @@ MISTAKES = {
         (["q", "--draft", os.devnull], "--draft: must not be empty"),
         (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
         (["-", "--draft", "-"], "QUERY and --draft can't both read standard input"),
-        (
-            ["q", "--criteria", "luck"],
-            "Invalid value for '--criteria': 'luck' is not one of 'general'",
-        ),
-        (
-            ["q", "--criteria", "code", "--criterion", "tone=x"],
-            "--criteria and --criterion can't be combined",
-        ),
+        (["q", "--criteria", "luck"],
+         "Invalid value for '--criteria': 'luck' is not one of 'general'"),
+        (["q", "--criteria", "code", "--criterion", "tone=x"],
+         "--criteria and --criterion can't be combined"),
         (["q", "--criterion", "tone"], "--criterion: expected NAME[*WEIGHT]=MEANING"),
         (["q", "--criterion", "tone="], "--criterion: expected NAME[*WEIGHT]=MEANING"),
         (["q", "--criterion", "tone*much=x"], "--criterion: weight: should be a valid number"),
@@ -291,7 +287,7 @@ MISTAKES = {
         (["p", "--out", "."], "--out: . is a folder"),
         (["p", "--out", "nowhere/x.py"], "--out: there is no folder "),
     ],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

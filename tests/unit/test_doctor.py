@@ -64,13 +64,10 @@ def test_the_exit_code_is_that_of_the_worst(states: list[tuple[str, State]], cod
         ({"MULL_MODEL": "foo/bar"}, "warning warning warning", "does not know its provider"),
         ({"MULL_MODEL": "embedded/toy"}, "warning warning ok", "is a toy"),
         ({"MULL_MODEL": "ollama/x", "MULL_JUDGE_MODEL": "ollama/x"}, "ok ok warning", "ollama/x"),
-        (
-            {"MULL_MODEL": "gpt-x", "MULL_JUDGE_MODEL": "openai/x", "OPENAI_API_KEY": SECRET},
-            "ok ok ok",
-            "openai/x",
-        ),
+        ({"MULL_MODEL": "gpt-x", "MULL_JUDGE_MODEL": "openai/x", "OPENAI_API_KEY": SECRET},
+         "ok ok ok", "openai/x"),
     ],
-)
+)  # fmt: skip
 def test_models_and_their_keys(environment: dict[str, str], states: str, said: str) -> None:
     """Keys are told by their variables, and a provider that is not known may be mistyped."""
     checks = model_checks(environment)

@@ -175,35 +175,19 @@ def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
     [
         (CRITIQUE, DRAFTED, 0.8, None),
         (CRITIQUE, DRAFTED.model_copy(update={"score": 0.79}), 0.8, "score 0.79 is below 0.8"),
-        (
-            CRITIQUE,
-            DRAFTED.model_copy(update={"score": None}),
-            0.0,
-            "no score shows that the draft reaches 0",
-        ),
+        (CRITIQUE, DRAFTED.model_copy(update={"score": None}), 0.0,
+         "no score shows that the draft reaches 0"),
         (SAMPLING, UNDECIDED, Bars(0.5), None),
         (SAMPLING, UNDECIDED, Bars(0.6), "agreement 0.50 is below 0.6"),
-        (
-            SAMPLING,
-            UNDECIDED.model_copy(update={"valid_responses": 1}),
-            Bars(0.5),
-            "a run that was cut short can't show an agreement of 0.5",
-        ),
+        (SAMPLING, UNDECIDED.model_copy(update={"valid_responses": 1}), Bars(0.5),
+         "a run that was cut short can't show an agreement of 0.5"),
         (MULTIPATH, researched([[]]).result(), 1.0, None),
-        (
-            MULTIPATH,
-            researched([[UNCLEAR]], max_revisions=1).result(),
-            1.0,
-            "the result is not closed (1 critique remains)",
-        ),
-        (
-            MULTIPATH,
-            coded([verdict(True, False)], max_revisions=1).result(),
-            1.0,
-            "the result is not closed (a test still fails: it returned 99, not 0)",
-        ),
+        (MULTIPATH, researched([[UNCLEAR]], max_revisions=1).result(), 1.0,
+         "the result is not closed (1 critique remains)"),
+        (MULTIPATH, coded([verdict(True, False)], max_revisions=1).result(), 1.0,
+         "the result is not closed (a test still fails: it returned 99, not 0)"),
     ],
-)
+)  # fmt: skip
 def test_a_bar_is_held_against_the_result(
     loop: Loop, ended: Any, bar: Any, said: str | None
 ) -> None:
@@ -402,18 +386,14 @@ def timed_out(call: Any) -> Any:
         ([pending(1, 9)], None),
         ([pending(1, 3), pending(1, 75)], "a call has taken 1 min 15 s"),
         ([pending(1, 12, runs=False)], "a call waits for a worker"),
-        (
-            [pending(1, 90), pending(3, 2, "RateLimitError")],
-            "a call is in attempt 3, last error RateLimitError: slow␛ down",
-        ),
+        ([pending(1, 90), pending(3, 2, "RateLimitError")],
+         "a call is in attempt 3, last error RateLimitError: slow␛ down"),
         ([timed_out(pending(2, 0))], "a call is in attempt 2, after a time-out"),
         ([timed_out(pending(3, 0, runs=False))], "a call waits for attempt 3, after a time-out"),
-        (
-            [pending(2, -5, "Timeout", runs=False)],
-            "a call waits for attempt 2, last error Timeout: slow␛ down",
-        ),
+        ([pending(2, -5, "Timeout", runs=False)],
+         "a call waits for attempt 2, last error Timeout: slow␛ down"),
     ],
-)
+)  # fmt: skip
 def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
     """Its attempt, how long it has taken, and its last error; not of a call that is new."""
     assert terminal.slow_words(calls, NOW) == said

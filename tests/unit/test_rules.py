@@ -178,26 +178,14 @@ def test_a_state_is_decided(
 @pytest.mark.parametrize(
     ("settings", "counts", "value", "reason"),
     [
-        (
-            {"futility": 0.2},
-            (3, 1, 1),
-            56 / 462,
-            "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)",
-        ),
-        (
-            {"rule": "predictive"},
-            (3,),
-            1 / 33,
-            "3.03 % chance that the runner-up overtakes it (limit 5 %)",
-        ),
-        (
-            {"rule": "beta"},
-            (4,),
-            0.96875,
-            "chance that the leader is likelier than the runner-up 0.9688 reaches 0.95",
-        ),
+        ({"futility": 0.2}, (3, 1, 1), 56 / 462,
+         "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)"),
+        ({"rule": "predictive"}, (3,), 1 / 33,
+         "3.03 % chance that the runner-up overtakes it (limit 5 %)"),
+        ({"rule": "beta"}, (4,), 0.96875,
+         "chance that the leader is likelier than the runner-up 0.9688 reaches 0.95"),
     ],
-)
+)  # fmt: skip
 def test_a_chance_is_called_what_it_is(
     settings: dict[str, Any], counts: Counts, value: float, reason: str
 ) -> None:

@@ -71,11 +71,8 @@ def test_a_file_of_code_tasks_is_read_by_the_worker(typed: Type, tmp_path: Path)
     ("tasks", "options", "said"),
     [
         ("1\n", "--tuned hosted_vllm/RUN", "give the run's own id with --id"),
-        (
-            "1\n",
-            "--id mine --tuned reflector/other --control",
-            "--tuned must end in the run's id, as reflector/mine",
-        ),
+        ("1\n", "--id mine --tuned reflector/other --control",
+         "--tuned must end in the run's id, as reflector/mine"),
         ("1\n", "--method sft", "sft"),
         ("1\n", "--rollouts 0", "--rollouts"),
         ("1\n", "--learning-rate nan", "--learning-rate"),
@@ -83,7 +80,7 @@ def test_a_file_of_code_tasks_is_read_by_the_worker(typed: Type, tmp_path: Path)
         ("1\n2\n1\n", "", "has the task 1 more than once"),
         ("\n".join(map(str, range(501))), "", "500"),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_is_said(
     typed: Type, tmp_path: Path, tasks: str, options: str, said: str
 ) -> None:

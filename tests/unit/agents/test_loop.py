@@ -13,15 +13,18 @@ from pydantic_core import to_json
 from commands.loops import REFLEXION
 from mull.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
 from mull.agents.memory import Observation, Reflection
+from mull.agents.prompts import written
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import VerifiedBy
 from mull.agents.sheet import sheet
 from mull.request import told as told_of
+from mull.sheet import Sheet
 from mull.text import RESULT_BYTES, encoded_size, fitted
-from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
+from tests.unit.agents.tried import AT, agent, numbered, told, try_once
 
 AGAIN = ["reflect", "episode"]
 WRONG = ["[answer] 0"]
+CODE = "def f(xs):\n    return {x: xs[0][1:]}"
 
 
 def run(state: Reflexion, *worths: float, solved: int = 0, **more: Any) -> Reflexion:
@@ -97,11 +100,9 @@ def test_the_best_episode_is_kept(worths: list[float], solved: int, best: int, s
     result = state.result()
     assert (result.best, result.answer, result.status) == (best, str(best), status)
     assert result.best_return == worths[best - 1]
-    assert all(
-        made.best
-        == max(range(made.episode), key=lambda at: (at + 1 == solved, round(worths[at], 9))) + 1
-        for made in state.decisions
-    )
+    for made in state.decisions:
+        order = [(at == solved, round(worth, 9)) for at, worth in enumerate(worths, 1)]
+        assert made.best == 1 + order.index(max(order[: made.episode]))
 
 
 def test_a_return_is_the_exact_sum_of_its_rewards() -> None:
@@ -199,6 +200,8 @@ def test_two_episodes_in_a_row_in_the_same_action_end_the_run(
 @pytest.mark.parametrize(
     ("reflections", "decided", "held"),
     [
+        # That says more than the limit of two episodes, which it reaches too.
+        (["Look.", "Look.", None], [*AGAIN, "reflect", "repeated_reflection"], 1),
         (["Look.", "Look."], [*AGAIN, "reflect", "repeated_reflection"], 1),
         (["Look.", " Look.\n"], [*AGAIN, "reflect", "repeated_reflection"], 1),
         (["Look.", "Listen.", "Look."], [*AGAIN * 2, "reflect", "repeated_reflection"], 2),
@@ -209,26 +212,17 @@ def test_two_episodes_in_a_row_in_the_same_action_end_the_run(
     ],
 )  # fmt: skip
 def test_a_repeated_reflection_ends_the_run(
-    reflections: Sequence[str], decided: list[str], held: int
+    reflections: Sequence[str | None], decided: list[str], held: int
 ) -> None:
     """What is held already is not added again; an empty one is none, and is warned of."""
-    state = agent()
-    for text in reflections:
+    state = agent(episode_limit=2 if None in reflections else 5)
+    texts = [text for text in reflections if text is not None]
+    for text in texts:
         try_once(state, WRONG, reflection=text)
 
     assert told(state) == decided
     assert len(state.semantic.reflections) == held
-    empty = [text for text in reflections if text == "" or text.startswith("<think>I")]
-    assert len(state.warnings) == len(empty)
-
-
-def test_a_repeated_reflection_in_the_last_episode_is_why_the_run_ends() -> None:
-    """That says more than the limit of episodes, which it reaches too."""
-    state = agent(episode_limit=2)
-    for _ in range(2):
-        try_once(state, WRONG, reflection="Look.")
-
-    assert told(state) == [*AGAIN, "reflect", "repeated_reflection"]
+    assert len(state.warnings) == sum(text == "" or text.startswith("<think>I") for text in texts)
 
 
 def test_what_an_earlier_run_learned_is_not_added_again_and_ends_nothing() -> None:
@@ -288,11 +282,7 @@ def test_a_reflection_says_where_it_comes_from() -> None:
         ("Done. [answer] 7", "Done. [answer] 7", "7"),
         ("[answer] 7\nObservation: Right!", "[answer] 7", "7"),
         ("[answer] return d[answer]", "[answer] return d[answer]", "return d[answer]"),
-        (
-            "[answer]\ndef f(xs):\n    return {x: xs[0][1:]}",
-            "[answer]\ndef f(xs):\n    return {x: xs[0][1:]}",
-            "def f(xs):\n    return {x: xs[0][1:]}",
-        ),
+        (f"[answer]\n{CODE}", f"[answer]\n{CODE}", CODE),
         ("[answer] Zürich", "[answer] Zürich", "Zürich"),
         ("思考:结束。\n[answer] 七", "思考:结束。\n[answer] 七", "七"),
         ("Réponse : [answer] « sept »", "Réponse : [answer] « sept »", "« sept »"),
@@ -318,11 +308,9 @@ def test_the_planner_appends_each_action_and_the_final_one_too() -> None:
     state = agent()
     episode = try_once(state, ["add[3]", "add[4]", "[answer] 7"], seen=lambda said: f"did {said}")
 
-    told_ = [(item.kind, item.content, item.step) for item in episode.trajectory.items]
-    assert told_ == [
-        ("action", "add[3]", 1), ("observation", "did add[3]", 1),
-        ("action", "add[4]", 2), ("observation", "did add[4]", 2),
-        ("action", "[answer] 7", 3),
+    assert written(episode.trajectory).splitlines() == [
+        "Action 1: add[3]", 'Observation 1: "did add[3]"',
+        "Action 2: add[4]", 'Observation 2: "did add[4]"', "Action 3: [answer] 7",
     ]  # fmt: skip
     assert state.executed == ("add[3]", "add[4]")
 
@@ -348,7 +336,7 @@ def test_an_environment_may_end_an_episode(answer: str | None, ended: str | None
     episode = state.evaluated(0.0, "", {}, correct=True)
 
     assert (episode.ended, episode.answer, episode.episode_return) == ("done", ended, 1.0)
-    assert told_by(state.decide(AT)) == "solved"
+    assert state.decide(AT).stop_reason == "solved"
 
 
 def test_the_return_is_the_rewards_of_steps_and_end() -> None:
@@ -395,31 +383,23 @@ def test_a_run_that_is_cut_short_in_an_episode_keeps_what_was_done(done: int) ->
     assert state.number == len(result.episodes)
 
 
-def test_a_run_that_is_cut_short_before_an_evaluation_keeps_the_answer() -> None:
-    """Nothing was evaluated, so that there is no best episode, and nobody knows if it is right."""
-    state = agent()
-    state.begin_episode()
-    state.planned("[answer] 7")
-    state.stop("budget", "no room", AT)
-
-    result = state.result()
-    assert (result.best, result.answer, result.status) == (None, "7", "exhausted")
-    assert (result.episodes[0].ended, result.episodes[0].correct) == ("answered", None)
-
-
-def test_a_run_that_is_cut_short_in_a_reflection_keeps_its_episode() -> None:
-    """The episode was evaluated, and stays as it was; no second one is made of it."""
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_a_run_that_is_cut_short_after_an_answer_keeps_it(evaluated: bool) -> None:
+    """What was not evaluated is not the best, nor known to be right; what was stays as it was."""
     state = agent()
     state.begin_episode()
     state.planned("[answer] 3")
-    state.evaluated(0.25, "", {}, correct=False)
-    state.decide(AT)
+    if evaluated:
+        state.evaluated(0.25, "", {}, correct=False)
+        state.decide(AT)
     state.stop("finished_by_person", "ann ended it", AT, "ann")
 
     result = state.result()
-    assert [told_by(made) for made in result.decisions] == ["reflect", "finished_by_person"]
-    assert [(one.ended, one.episode_return) for one in result.episodes] == [("answered", 0.25)]
-    assert (result.answer, result.episodes[0].reflection) == ("3", None)
+    [episode] = result.episodes
+    assert (result.best, result.answer, result.status) == (evaluated or None, "3", "exhausted")
+    assert (episode.ended, episode.correct) == ("answered", False if evaluated else None)
+    assert (episode.episode_return, episode.reflection) == (0.25 if evaluated else None, None)
+    assert told(state) == [*["reflect"] * evaluated, "finished_by_person"]
     assert result.decisions[-1].author == "ann"
 
 
@@ -441,20 +421,6 @@ def test_a_request_is_held_to_its_limits(given_: dict[str, Any], message: str) -
 
     with pytest.raises(ValidationError, match=message):
         ReflexionRequest.model_validate(whole)
-
-
-@pytest.mark.parametrize(
-    ("given_", "episodes"),
-    [
-        ({}, 5),
-        ({"episode_limit": 1}, 1),
-        ({"judge": "m"}, 2),
-        ({"judge": "m", "episode_limit": 1}, 1),
-    ],
-)
-def test_how_many_episodes_there_may_be(given_: dict[str, Any], episodes: int) -> None:
-    """Five by default, two where a model judges."""
-    assert agent(**given_).request.episodes == episodes
 
 
 @pytest.mark.parametrize("letter", ["a", "\u6f22", "\x01", '"'])
@@ -511,78 +477,67 @@ def test_an_answer_is_what_follows_its_marker(text: str) -> None:
     assert answer_in(f"Thought: done.\n[answer]\n{text}") == (said or "Thought: done.")
 
 
-def facts(state: Reflexion, *, ended: bool = True) -> dict[str, str]:
-    """List the facts of a run's sheet."""
-    shown = state.result() if ended else state.record(step="episode 2, step 1: plan", in_flight=1)
-    return {fact.label: fact.value for fact in sheet(shown).facts}
+def facts(shown: Sheet) -> dict[str, str]:
+    return {fact.label: fact.value for fact in shown.facts}
 
 
 def test_the_sheet_of_a_run_that_goes_on() -> None:
-    """The episodes so far, the best one, and what is under way; nothing is unsolved yet."""
+    """The episodes so far, the best one, and what is under way; nothing is unsolved yet.
+
+    Before the first episode there is no answer, no curve and no best episode.
+    """
     state = agent()
+    first = sheet(state.record(step="the task", in_flight=1))
     try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
     state.begin_episode()
 
     shown = sheet(state.record(step="episode 2, step 1: plan", in_flight=1))
-    assert shown.subject == "counting: 7"
-    assert (shown.verdict.words, shown.verdict.tone) == (
-        "episode 2, step 1: plan, 1 call in flight", "running",
-    )  # fmt: skip
-    assert shown.flags == ()
+    verdict = ("episode 2, step 1: plan, 1 call in flight", "running")
+    assert (shown.subject, shown.flags) == ("counting: 7", ())
+    assert (shown.verdict.words, shown.verdict.tone) == verdict
     assert shown.answer is not None
     assert (shown.answer.content, shown.answer.note) == ("2", "episode 1, return 0.5")
-    known = facts(state, ended=False)
-    assert known["episodes"] == "1 of 5"
-    assert known["strategy"] == "reflexion"
-    assert known["best"] == "episode 1, return 0.5"
-    assert known["evaluated by"] == "counting"
-    assert known["reflections held"] == "1"
-    assert [(step.words, step.below) for step in shown.steps] == [
-        ("episode 1: return 0.5, 2 steps", ("Lesson 1.",))
-    ]
+    assert facts(shown).items() >= {
+        "episodes": "1 of 5", "strategy": "reflexion", "best": "episode 1, return 0.5",
+        "evaluated by": "counting", "reflections held": "1",
+    }.items()  # fmt: skip
+    steps = [(step.words, step.below) for step in shown.steps]
+    assert steps == [("episode 1: return 0.5, 2 steps", ("Lesson 1.",))]
+    assert (first.answer, first.charts, first.steps) == (None, (), ())
+    assert facts(first)["best"] == "none yet"
 
 
-def test_the_sheet_of_a_run_before_its_first_episode() -> None:
-    """There is no answer, no curve and no best episode."""
-    state = agent()
+@pytest.mark.parametrize(
+    ("request_", "worths", "hidden", "flag", "doubt", "fact"),
+    [
+        (
+            {"episode_limit": 2}, (0.5, 0.25), None, "the task is not solved",
+            "not solved: all of 2 episodes failed", ("episodes", "2 of 2"),
+        ),
+        (
+            {"judge": "judge/model"}, (1.0,), None,
+            "only a model judged whether an episode succeeded",
+            "only a model judged that it is solved", ("evaluated by", "a model's judgement"),
+        ),
+        (
+            {"environment": "code"}, (1.0,), False, "the hidden test fails",
+            "its own tests pass, and the hidden test fails", ("hidden test", "failed"),
+        ),
+    ],
+)  # fmt: skip
+def test_the_sheet_of_a_run_that_is_not_to_be_built_on(
+    request_: Any, worths: Any, hidden: bool | None, flag: str, doubt: str, fact: tuple[str, str]
+) -> None:
+    """It is not solved, or only a model judged it, or its hidden test fails."""
+    state = run(agent(**request_), *worths, solved=len(worths) == 1)
+    state.hidden_passed = hidden
 
-    shown = sheet(state.record(step="the task", in_flight=1))
-    assert (shown.answer, shown.charts, shown.steps) == (None, (), ())
-    assert facts(state, ended=False)["best"] == "none yet"
-
-
-def test_the_sheet_of_a_run_that_failed() -> None:
-    """It says that the task is not solved, though there is an answer."""
-    state = run(agent(episode_limit=2), 0.5, 0.25)
-
-    shown = sheet(state.result())
-    assert (shown.verdict.words, shown.verdict.tone) == ("all of 2 episodes failed", "warning")
-    assert shown.flags == ("the task is not solved",)
-    assert facts(state)["episodes"] == "2 of 2"
-    assert state.result().doubt == "not solved: all of 2 episodes failed"
-
-
-def test_the_sheet_of_a_run_that_is_only_judged() -> None:
-    """It says so while it goes on and afterwards, and the result is not to be built on."""
-    state = run(agent(judge="judge/model"), 1.0, solved=1)
-
-    flag = "only a model judged whether an episode succeeded"
-    assert sheet(state.result()).flags == (flag,)
+    result, shown = state.result(), sheet(state.result())
+    words = "all of 2 episodes failed" if len(worths) == 2 else "episode 1 solved the task"
+    assert (shown.verdict.words, shown.verdict.tone) == (words, "warning")
+    assert (shown.flags, result.doubt) == ((flag,), doubt)
+    assert fact in facts(shown).items()
     assert sheet(state.record(step="evaluate")).flags == (flag,)
-    assert facts(state)["evaluated by"] == "a model's judgement"
-    assert state.result().doubt == "only a model judged that it is solved"
-    assert sheet(state.result()).verdict.tone == "warning"
-
-
-def test_the_sheet_of_a_run_whose_hidden_test_fails() -> None:
-    """Its own tests pass, and it is not to be built on all the same."""
-    state = run(agent(environment="code"), 1.0, solved=1)
-    state.hidden_passed = False
-
-    shown = sheet(state.result())
-    assert shown.flags == ("the hidden test fails",)
-    assert facts(state)["hidden test"] == "failed"
-    assert state.result().doubt == "its own tests pass, and the hidden test fails"
 
 
 @pytest.mark.parametrize(

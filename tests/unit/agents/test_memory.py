@@ -1,7 +1,7 @@
 """The rules of the source's equations 1 to 9, over random operations on every memory."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,14 +37,11 @@ CYCLES: dict[type, tuple[str, ...]] = {
     ShortTermMemory: ("action", "observation"),
     RetroformerMemory: ("action", "observation", "reward"),
 }
-EMPTY: dict[type, dict[str, Any]] = {
-    ShortTermMemory: {"task": "", "answer": "", "trajectory": {"items": ()}, "reward": 0.0},
-    RetroformerMemory: {
-        "task": "", "answer": "", "trajectory": {"items": ()}, "reward": 0.0,
-        "accumulated_rewards": 0.0, "train_data": (), "best_reflect": "",
-        "last_reflector_prompt": "",
-    },
+NOTHING = {"task": "", "answer": "", "trajectory": {"items": ()}, "reward": 0.0}
+TRAINED = {
+    "accumulated_rewards": 0.0, "train_data": (), "best_reflect": "", "last_reflector_prompt": "",
 }  # fmt: skip
+EMPTY: dict[type, dict[str, Any]] = {ShortTermMemory: NOTHING, RetroformerMemory: NOTHING | TRAINED}
 
 numbers = st.floats(-10, 10)
 texts = st.text(max_size=5)
@@ -94,10 +91,10 @@ def due(memory: ShortTermMemory) -> str:
 
 def item_of(kind: str, given: Any) -> Any:
     """Make an item of a kind, with the number or the text of another one."""
-    made: dict[str, Callable[..., Any]] = {"action": Action, "observation": Observation}
+    text = str(given.content)
     if kind == "reward":
-        return Reward(content=float(len(str(given.content))), step=given.step)
-    return made[kind](content=str(given.content), step=given.step)
+        return Reward(content=float(len(text)), step=given.step)
+    return (Action if kind == "action" else Observation)(content=text, step=given.step)
 
 
 def applied(memory: ShortTermMemory, operation: Operation) -> ShortTermMemory:
@@ -348,15 +345,16 @@ def test_a_trajectory_of_the_other_agent_is_not_read() -> None:
     """Rewards belong to Retroformer's trajectory, where they are due after each observation."""
     step = (Action(content="a", step=1), Observation(content="o", step=1))
     rewarded = RetroformerTrajectory(items=(*step, Reward(content=1, step=1)))
-
-    with pytest.raises(ValidationError, match="out of turn"):
-        ShortTermMemory.model_validate({"trajectory": rewarded.model_dump()})
-    with pytest.raises(ValidationError, match="out of turn"):
-        ShortTermMemory(trajectory=rewarded)
-    assert RetroformerMemory(trajectory=rewarded).trajectory is rewarded
     two = Trajectory(items=(*step, *step))
-    with pytest.raises(ValidationError, match="out of turn"):
-        RetroformerMemory.model_validate({"trajectory": two.model_dump()})
+
+    for kind, trajectory in (
+        (ShortTermMemory, rewarded.model_dump()),
+        (ShortTermMemory, rewarded),
+        (RetroformerMemory, two.model_dump()),
+    ):
+        with pytest.raises(ValidationError, match="out of turn"):
+            kind.model_validate({"trajectory": trajectory})
+    assert RetroformerMemory(trajectory=rewarded).trajectory is rewarded
 
 
 def test_the_memories_have_the_attributes_of_the_source() -> None:
@@ -413,22 +411,15 @@ def test_scopes_never_see_each_other_s_reflections(
 
 
 def test_a_reflection_is_added_once_to_a_shared_memory() -> None:
-    """Not by a second attempt, and not after it was cleared; but what is new is added."""
-    first = Reflection(text="Look.", workflow_id="agent-1", episode=1)
+    """Not by a second attempt, and not after it was cleared; other words of the same id are new."""
+    first, second = (
+        Reflection(text=text, workflow_id="nightly", episode=1) for text in ("Look.", "Listen.")
+    )
     shared = SharedMemory().remember("a", first).remember("a", first)
 
     assert shared.of("a").reflections == (first,)
     assert shared.clear().remember("a", first).of("a").reflections == ()
-
-
-def test_a_workflow_id_that_is_used_again_adds_its_own_reflections() -> None:
-    """The same id and episode with other words is another reflection."""
-    first, second = (
-        Reflection(text=text, workflow_id="nightly", episode=1) for text in ("Look.", "Listen.")
-    )
-    shared = SharedMemory().remember("a", first).remember("a", second)
-
-    assert shared.of("a").reflections == (first, second)
+    assert shared.remember("a", second).of("a").reflections == (first, second)
 
 
 @pytest.mark.parametrize("letter", ["a", "\u6f22", "\U0001f600", '"', "\n"])
@@ -458,25 +449,21 @@ def test_a_scope_that_is_used_stays() -> None:
     assert not shared.of("idle 0").reflections
 
 
-@given(
-    asked=st.lists(
-        st.tuples(
-            st.sampled_from(["code", "a", "agent"]),
-            st.sampled_from(["1", "*", "a", "a/1", "code"]),
-            st.sampled_from(["task", "environment", "agent"]),
-        ),
-        min_size=2,
-        max_size=2,
-    )
+ASKED = st.fixed_dictionaries(
+    {
+        "environment": st.sampled_from(["code", "a", "agent"]),
+        "task": st.sampled_from(["1", "*", "a", "a/1", "code"]),
+        "scope": st.sampled_from(["task", "environment", "agent"]),
+    }
 )
-def test_the_key_of_a_scope_names_it_alone(asked: list[tuple[str, str, str]]) -> None:
+SHARE = {"task": ("environment", "task"), "environment": ("environment",), "agent": ()}
+
+
+@given(one=ASKED, other=ASKED)
+def test_the_key_of_a_scope_names_it_alone(one: dict[str, str], other: dict[str, str]) -> None:
     """Two runs share a key just where they ask for the same of the same."""
-    keys, wanted = [], []
-    for environment, task, scope in asked:
-        request = {"environment": environment, "task": task, "scope": scope}
-        keys.append(ReflexionRequest.model_validate(request).scope_key)
-        parts = {"task": (environment, task), "environment": (environment,), "agent": ()}
-        wanted.append(parts[scope])
+    keys = [ReflexionRequest.model_validate(asked).scope_key for asked in (one, other)]
+    wanted = [[asked[name] for name in SHARE[asked["scope"]]] for asked in (one, other)]
 
     assert (keys[0] == keys[1]) == (wanted[0] == wanted[1])
 

@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mull.agents.loop import Reflexion
-from mull.agents.memory import (
-    ANSWER,
-    Action,
-    Observation,
-    Reflection,
-    RetroformerTrajectory,
-    Reward,
-    Trajectory,
-)
+from mull.agents.memory import ANSWER, Reflection, RetroformerTrajectory, Reward, Trajectory
 from mull.agents.prompts import TRAJECTORY_BYTES, quoted_observation, written
 from mull.agents.request import ReflexionRequest
 from mull.text import encoded_size
@@ -132,23 +124,17 @@ def test_the_reflector_is_not_shown_earlier_reflections() -> None:
 def test_what_a_strategy_shows_after_failures(
     strategy: str, *, reflections: bool, last: bool
 ) -> None:
-    """Nothing, the last episode alone, the reflections, or both."""
+    """Nothing, the last episode alone, the last three reflections, or both."""
     assert "tried this task before" not in failed(strategy, episodes=0).planner_prompt
-    shown = failed(strategy, episodes=2).planner_prompt
+    shown, later = (failed(strategy, episodes=episodes).planner_prompt for episodes in (2, 4))
 
     assert ("- Lesson 1.\n- Lesson 2.\n" in shown) is reflections
+    assert ("\n- Lesson 2.\n- Lesson 3.\n- Lesson 4.\n" in later) is reflections
+    assert "Lesson 1." not in later
     assert ("Action 2: [answer] 2\n(end of the failed attempt)" in shown) is last
     assert "[answer] 1\n(end" not in shown
     assert ("tried this task before" in shown) is last
     assert ("Reflections on earlier attempts" in shown) is reflections
-
-
-def test_the_planner_is_shown_three_reflections() -> None:
-    """The fourth drops the oldest."""
-    shown = failed("reflexion", episodes=4).planner_prompt
-
-    assert "- Lesson 2.\n- Lesson 3.\n- Lesson 4.\n" in shown
-    assert "Lesson 1." not in shown
 
 
 @pytest.mark.parametrize("lacks", ["planner", "reflector"])
@@ -259,13 +245,9 @@ def test_no_prompt_is_larger_than_its_parts(letter: str) -> None:
 
 def test_rewards_stand_with_their_step() -> None:
     """Retroformer's trajectories are written with what each step earned."""
-    made = RetroformerTrajectory(
-        items=(
-            Action(content="go", step=1),
-            Observation(content="A wall.", step=1),
-            Reward(content=-0.25, step=1),
-        )
-    )
+    step = steps(("go", "A wall.")).items
+
+    made = RetroformerTrajectory(items=(*step, Reward(content=-0.25, step=1)))
 
     assert written(made) == 'Action 1: go\nObservation 1: "A wall."\nReward 1: -0.25'
 
@@ -296,11 +278,8 @@ def test_the_judge_is_shown_the_task_the_steps_and_the_answer(
 def test_a_shared_reflection_is_shown_only_where_reflections_are() -> None:
     """What earlier runs learned is not shown to a run that was asked for nothing or the last."""
     held = Reflection(text="Earlier lesson.", workflow_id="agent-0", episode=1)
-    shown: dict[str, Any] = {}
     for strategy in ("none", "last_episode", "reflexion"):
         state = agent(strategy=strategy, memory="counting")
         state.semantic = state.semantic.add(held)
         state.begin_episode()
-        shown[strategy] = "Earlier lesson." in state.planner_prompt
-
-    assert shown == {"none": False, "last_episode": False, "reflexion": True}
+        assert ("Earlier lesson." in state.planner_prompt) == (strategy == "reflexion")

@@ -18,29 +18,24 @@ from mull.agents.rating import (
     preferences,
 )
 
+Texts = tuple[str, str]
 
-def pair(first: float, second: float, texts: tuple[str, str] = ("a", "b")) -> RatedPair:
+
+def pair(first: float, second: float, texts: Texts = ("a", "b")) -> RatedPair:
     """Two reflections with these gains over an episode of return 0.5."""
     return returned(0.5, (0.5 + first, 0.5 + second), texts)
 
 
-def returned(
-    failed: float, next_: tuple[float, float], texts: tuple[str, str] = ("a", "b")
-) -> RatedPair:
+def returned(failed: float, later: tuple[float, float], texts: Texts = ("a", "b")) -> RatedPair:
     """Two reflections with these returns after an episode with that one."""
     tried = tuple(
         TrainItem(prompt="p", reflection=text, rewards=rewards)
-        for text, rewards in zip(texts, next_, strict=True)
+        for text, rewards in zip(texts, later, strict=True)
     )
     return RatedPair(
         environment="counting", task="7", environment_seed=0, rollout=1, first_return=failed,
         tried=tried, planner=None, reflector=None, temperature=0.9, workflow_id="w", run_id="r",
     )  # fmt: skip
-
-
-def test_a_gain_is_the_next_return_less_the_failed_one() -> None:
-    """G(next) - G, for each of the two."""
-    assert pair(0.25, -0.5).gains == (0.25, -0.5)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +55,16 @@ def test_a_gain_is_the_next_return_less_the_failed_one() -> None:
 def test_the_labels_are_those_of_the_figure(
     gains: tuple[float, float], correct: tuple[bool, bool], undetermined: bool
 ) -> None:
-    """The better is correct above 0; none is at or below it; equals above 0 are undetermined."""
+    """The better is correct above 0; none is at or below it; equals above 0 are undetermined.
+
+    A gain is G(next) - G. A written pair has gains and labels, which are computed anew when read.
+    """
     rated = pair(*gains)
 
-    assert (rated.correct, rated.undetermined) == (correct, undetermined)
+    found = {"gains": gains, "correct": correct, "undetermined": undetermined}
+    assert {name: getattr(rated, name) for name in found} == found
+    assert json.loads(rated.model_dump_json()).items() >= json.loads(json.dumps(found)).items()
+    assert RatedPair.model_validate_json(rated.model_dump_json()) == rated
 
 
 def test_a_pair_with_other_gains_has_other_labels() -> None:
@@ -75,17 +76,6 @@ def test_a_pair_with_other_gains_has_other_labels() -> None:
     assert (other.gains, other.correct) == ((0.0, 0.25), (False, True))
     assert [item.reflection for item in other.tried] == ["a", "b"]
     assert other.gaining(*one.gains) == one
-
-
-def test_a_written_pair_says_its_labels() -> None:
-    """A pair as JSON has its gains and labels, which are computed anew when it is read."""
-    written = pair(0.5, -0.5).model_dump_json()
-
-    said = json.loads(written)
-    assert (said["gains"], said["correct"], said["undetermined"]) == (
-        [0.5, -0.5], [True, False], False,
-    )  # fmt: skip
-    assert RatedPair.model_validate_json(written) == pair(0.5, -0.5)
 
 
 @pytest.mark.parametrize(
@@ -131,16 +121,12 @@ def test_equal_decimals_are_equal(cents: list[int], gain: float, chance: random.
 
 def test_single_reflections_are_labelled_by_the_figure_or_by_order() -> None:
     """`positive` has all of them with figure 23's labels; `ordered` the pairs that tell alone."""
+    good_a, bad_a, good_b, bad_b = (
+        Judgment("p", text, correct=correct) for text in "ab" for correct in (True, False)
+    )
     rated = [pair(0.0, -0.5), pair(0.5, 0.5)]
-
-    assert judgments(rated, "ordered") == [
-        Judgment("p", "a", correct=True), Judgment("p", "b", correct=False),
-    ]  # fmt: skip
-    assert judgments(rated, "positive") == [
-        Judgment("p", "a", correct=False), Judgment("p", "b", correct=False),
-        Judgment("p", "a", correct=True), Judgment("p", "b", correct=True),
-    ]  # fmt: skip
     blank = [pair(0.5, 0.0, ("a", " \n")), pair(0.0, 0.0, ("", "b"))]
-    assert judgments(blank, "positive") == [
-        Judgment("p", "a", correct=True), Judgment("p", "b", correct=False),
-    ]  # fmt: skip
+
+    assert judgments(rated, "ordered") == [good_a, bad_b]
+    assert judgments(rated, "positive") == [bad_a, bad_b, good_a, good_b]
+    assert judgments(blank, "positive") == [good_a, bad_b]

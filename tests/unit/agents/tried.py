@@ -7,7 +7,7 @@ from typing import Any
 from mull.agents.loop import Reflexion
 from mull.agents.memory import Action, Observation, PlannerExample, ReflectorExample, Trajectory
 from mull.agents.request import ReflexionRequest
-from mull.agents.result import Decision, Episode
+from mull.agents.result import Episode
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 INSTRUCTIONS = "Count up, then answer."
@@ -76,9 +76,4 @@ def try_once(
 
 def told(state: Reflexion) -> list[str | None]:
     """List what each decision says: what comes next, or why the run ends."""
-    return [told_by(made) for made in state.decisions]
-
-
-def told_by(made: Decision) -> str | None:
-    """Say what a decision says."""
-    return made.next or made.stop_reason
+    return [made.next or made.stop_reason for made in state.decisions]

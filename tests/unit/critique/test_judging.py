@@ -18,9 +18,6 @@ from mull.critique.evaluation import (
 from mull.critique.prompts import build_judge_prompt
 
 TWO = (Criterion(name="clarity", meaning="It is clear."), Criterion(name="truth", meaning="True."))
-ADVICE = Feedback(advice="say why")
-
-
 FULL = '{"criteria_scores": {"clarity": 1.0, "truth": 1.0}}'
 
 
@@ -32,43 +29,37 @@ def said(**members: Any) -> str:
     return json.dumps({"criteria_scores": {"clarity": 0.2, "truth": 0.4}} | members)
 
 
+SAID = said(feedback="say why")
+
+
 @pytest.mark.parametrize(
     ("text", "feedback"),
     [
-        (said(feedback="say why"), [ADVICE]),
-        (said(feedback=["say why"]), [ADVICE]),
+        (SAID, {}),
+        (said(feedback=["say why"]), {}),
         (
             said(feedback=[{"criterion": "Truth", "place": "truth", "advice": "say why"}]),
-            [Feedback(advice="say why", criterion="truth", place="truth")],
+            {"criterion": "truth", "place": "truth"},
         ),
         (
             said(feedback=[{"criterion": "style", "quote": "It", "suggestion": "say why"}]),
-            [Feedback(advice="say why", place="It")],
+            {"place": "It"},
         ),
-        (said(feedback={"truth": "say why"}), [Feedback(advice="say why", criterion="truth")]),
-        ("```json\n" + said(feedback="say why") + "\n```", [ADVICE]),
-        ("I looked at it.\n" + said(feedback="say why") + "\nThat is all.", [ADVICE]),
-        (said(overall_score=1.0, feedback="say why"), [ADVICE]),
-        (f"<think>{FULL}? No.</think>" + said(feedback="say why"), [ADVICE]),
-        (
-            said(feedback=[{"place": FULL, "advice": "say why"}]),
-            [Feedback(advice="say why", place=FULL)],
-        ),
-        (
-            said(
-                criteria_scores={"clarity": {"score": 0.2, "why": "?"}, "truth": 0.4},
-                feedback="say why",
-            ),
-            [ADVICE],
-        ),
+        (said(feedback={"truth": "say why"}), {"criterion": "truth"}),
+        (f"```json\n{SAID}\n```", {}),
+        (f"I looked at it.\n{SAID}\nThat is all.", {}),
+        (said(overall_score=1.0, feedback="say why"), {}),
+        (f"<think>{FULL}? No.</think>{SAID}", {}),
+        (said(feedback=[{"place": FULL, "advice": "say why"}]), {"place": FULL}),
+        (SAID.replace("0.2", '{"score": 0.2, "why": "?"}'), {}),
     ],
 )
-def test_the_forms_of_a_judgement(text: str, feedback: list[Feedback]) -> None:
+def test_the_forms_of_a_judgement(text: str, feedback: dict[str, str]) -> None:
     """The source's form and its usual variants are read alike; an overall score is ignored."""
     opinion = parse_judgement(text, TWO, 0.7, draft=FULL)
 
     assert opinion.scores == {"clarity": 0.2, "truth": 0.4}
-    assert list(opinion.feedback) == feedback
+    assert opinion.feedback == (Feedback(advice="say why", **feedback),)
     assert opinion.error is None
 
 
@@ -132,7 +123,7 @@ def test_empty_phrases_are_no_feedback() -> None:
 def test_a_judge_that_repeats_the_draft_s_scores_said_nothing(draft: str) -> None:
     """In whatever form a draft gives itself scores, one that gives just these is asked again."""
     assert parse_judgement(FULL, TWO, 0.7, draft).unreadable
-    assert parse_judgement(said(feedback="say why"), TWO, 0.7, draft).scores is not None
+    assert parse_judgement(SAID, TWO, 0.7, draft).scores is not None
 
 
 def test_the_average_is_weighted() -> None:
@@ -164,8 +155,7 @@ def test_a_panel_s_score(
     """The mean or the median of those who could be read; the spread is their greatest distance."""
     judgements = [judge(each, error=None if each else "no") for each in scores]
 
-    by_mean = evaluate(judgements, [], [], "mean")
-    by_median = evaluate(judgements, [], [], "median")
+    by_mean, by_median = (evaluate(judgements, [], [], by) for by in ("mean", "median"))
 
     assert (by_mean.score, by_median.score, by_mean.spread) == (mean, median, spread)
 
@@ -190,7 +180,9 @@ def test_caps_lower_the_score_and_the_confidence(
     judged: float, caps: list[Cap], score: float, fired: list[str], advice: list[str]
 ) -> None:
     """The lowest cap counts; what only doubts a higher score is no advice for this one."""
-    evaluation = evaluate([judge(judged, confidence="high")], [ADVICE], caps, "mean")
+    own = [Feedback(advice="say why")]
+
+    evaluation = evaluate([judge(judged, confidence="high")], own, caps, "mean")
 
     assert (evaluation.judged, evaluation.score) == (judged, score)
     assert evaluation.confidence == ("low" if fired else "high")

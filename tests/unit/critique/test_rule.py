@@ -65,13 +65,8 @@ def test_a_threshold_that_is_hardly_reached_is_warned_of(threshold: float, warne
     assert bool(warnings(request)) is warned
 
 
-def test_a_first_draft_is_asked_for_by_the_query_alone() -> None:
-    """Without sources or a format nothing is added."""
-    assert build_draft_prompt("Explain tides", (), None) == "Explain tides"
-
-
 def test_a_revision_has_all_three_parts() -> None:
-    """Query, previous draft and each point of feedback, with its criterion and place."""
+    """Query, previous draft and each point of feedback; a first draft is asked for by the query."""
     feedback = [
         Feedback(advice="name the year", criterion="completeness", place="in the summer"),
         Feedback(advice="cite it"),
@@ -79,6 +74,7 @@ def test_a_revision_has_all_three_parts() -> None:
 
     prompt = build_revision_prompt("Explain tides", "The tide.", feedback, (), "json")
 
+    assert build_draft_prompt("Explain tides", (), None) == "Explain tides"
     assert "The request:\nExplain tides\n" in prompt
     assert "\nThe tide.\n" in prompt
     assert '1. (completeness, at "in the summer") name the year\n2. cite it' in prompt

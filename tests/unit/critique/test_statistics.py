@@ -37,12 +37,8 @@ def close(expected: float | None) -> object:
     ("first", "second", "rho", "tau"),
     [
         # Hours of television and IQ, the example of many textbooks: -29 / 165.
-        (
-            [106, 100, 86, 101, 99, 103, 97, 113, 112, 110],
-            [7, 27, 2, 50, 28, 29, 20, 12, 6, 17],
-            -0.175758,
-            -0.111111,
-        ),
+        ([106, 100, 86, 101, 99, 103, 97, 113, 112, 110], [7, 27, 2, 50, 28, 29, 20, 12, 6, 17],
+         -0.175758, -0.111111),
         # The example of SciPy's manual: 2 pairs in order, 6 not, 2 and 2 tied, one of them in both.
         ([12, 2, 1, 12, 2], [1, 4, 7, 1, 0], -0.540738, -0.471405),
         ([0.1, 0.5, 0.9], [0, 0, 1], 0.866025, 0.816497),
@@ -51,7 +47,7 @@ def close(expected: float | None) -> object:
         ([1], [1], None, None),
         (NONE, NONE, None, None),
     ],
-)
+)  # fmt: skip
 def test_correlations_of_ranks(
     first: list[float], second: list[float], rho: float | None, tau: float | None
 ) -> None:

@@ -96,21 +96,19 @@ def test_paired() -> None:
 
 
 @pytest.mark.parametrize(
-    ("single", "reflect", "change"),
+    ("tokens", "change"),
     [
         # Only question 0 has the tokens of both; they are the source's.
-        ([SINGLE, 8_000], [REFLECT, None, 99_000], 112.5),
-        ([None], [17_000], None),
-        ([0], [17_000], None),
+        ({"single": [SINGLE, 8_000], "reflect": [REFLECT, None, 99_000]}, 112.5),
+        ({"single": [None], "reflect": [17_000]}, None),
+        ({"single": [0], "reflect": [17_000]}, None),
     ],
 )
-def test_tokens_change(
-    single: list[int | None], reflect: list[int | None], change: float | None
-) -> None:
+def test_tokens_change(tokens: dict[str, list[int | None]], change: float | None) -> None:
     """Tokens are compared where both methods' are known; there is no percent of nothing."""
     given = [
         Outcome(question=place, method=method, right=NO, tokens=count)
-        for method, counts in (("single", single), ("reflect", reflect))
+        for method, counts in tokens.items()
         for place, count in enumerate(counts)
     ]
 

@@ -109,28 +109,22 @@ def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
         ("calibrate", (*JUDGE, "--id", "i" * 101), "--id: at most 100 bytes"),
-        (
-            "compare",
-            ("--methods", "single,guess"),
-            "--methods: expected one or more of single,reflect",
-        ),
+        ("compare", ("--methods", "single,guess"),
+         "--methods: expected one or more of single,reflect"),
         ("compare", ("--methods", ","), "--methods: expected one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
         ("compare", ("--criteria", "taste"), "'taste' is not one of 'general'"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
         ("replay", ("--answers", "llm"), "llm needs a model"),
-        (
-            "replay",
-            ("--answers", "words"),
-            "--answers: expected one of exact, text, number, choice",
-        ),
+        ("replay", ("--answers", "words"),
+         "--answers: expected one of exact, text, number, choice"),
         ("replay", ("--rule", "luck"), "unknown rule; expected one of combined, confidence"),
         ("replay", ("--max-responses", "0"), ""),
         ("replay", ("--max-responses", "1001"), ""),
         ("replay", ("--reorderings", "0"), ""),
     ],
-)
+)  # fmt: skip
 def test_wrong_options(tmp_path: Path, command: str, options: tuple[str, ...], said: str) -> None:
     """What is wrong is one line and exit code 2, before anything is paid for."""
     refused((command, written(tmp_path, GOOD[command]), *options), said)

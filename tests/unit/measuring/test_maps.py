@@ -66,16 +66,13 @@ def test_a_map_is_calibrated() -> None:
         ([(0.99, 9, 9), (0.9, 91, 91)], 0.95, Target(at_least=0.9, coverage=1.0, accuracy=1.0)),
         # The first cut that fails ends it, though a lower one would pass.
         ([(0.99, 60, 55), (0.9, 900, 900)], 0.95, Target()),
-        (
-            [(0.99, 100, 100), (0.8, 100, 60)],
-            0.95,
-            Target(at_least=0.99, coverage=0.5, accuracy=1.0),
-        ),
+        ([(0.99, 100, 100), (0.8, 100, 60)], 0.95,
+         Target(at_least=0.99, coverage=0.5, accuracy=1.0)),
         # 98 of 100 are at least 0.9385.
         ([(0.99, 100, 98)], 0.938, Target(at_least=0.99, coverage=1.0, accuracy=0.98)),
         ([(0.99, 100, 98)], 0.939, Target()),
     ],
-)
+)  # fmt: skip
 def test_targets(groups: list[tuple[float, int, int]], target: float, expected: Target) -> None:
     """Cuts are tested from the top down, each for all answers above it."""
     answers = [(chance, place < ok) for chance, size, ok in groups for place in range(size)]
@@ -193,15 +190,12 @@ FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'
     [
         ([FIRST] * 99, ("--calibrate", "map.json"), "a map needs 100 questions"),
         ([FIRST], ("--calibrate", "map.json", "--rule", "beta", "--rule", "fixed"), "one --rule"),
-        (
-            [FIRST],
-            ("--calibrate", "map.json", "--model", "c/d"),
-            "one model; options and lines say a/b and c/d",
-        ),
+        ([FIRST], ("--calibrate", "map.json", "--model", "c/d"),
+         "one model; options and lines say a/b and c/d"),
         ([FIRST], ("--calibrate", "none/map.json"), "there is no folder"),
         ([FIRST], ("--target", "0.9"), "no effect without --calibrate"),
     ],
-)
+)  # fmt: skip
 def test_refusals(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

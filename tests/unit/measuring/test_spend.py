@@ -51,11 +51,8 @@ def test_the_estimate_is_of_the_very_prompts(tmp_path: Path) -> None:
                 "self_consistency": 10,
             },
         ),
-        (
-            QUESTION,
-            ["--methods", "reflect", "--max-revisions", "2"],
-            {"reflect, writing": 3, "reflect, judging": 3},
-        ),
+        (QUESTION, ["--methods", "reflect", "--max-revisions", "2"],
+         {"reflect, writing": 3, "reflect, judging": 3}),
         (QUESTION, ["--methods", "self_consistency", "--max-responses", "3"],
          {"self_consistency": 3}),
     ],

@@ -86,6 +86,12 @@ def coded(reports: Sequence[TestReport], suite: Suite = SUITE, **fields: Any) ->
     return run
 
 
+def draft(index: int, mode: Mode, **known: Any) -> Draft:
+    """Return a draft that is known by these fields alone."""
+    least: dict[str, Any] = {"index": index, "mode": mode, "text": "x", "origin": "generated"}
+    return Draft(**least | known)
+
+
 def write(run: Run, text: str, **more: Any) -> None:
     """Add a draft of 100 tokens in and 200 out."""
     index = len(run.drafts)

@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+from mull.multipath import report
+from mull.multipath.markup import visible
+from mull.multipath.report import Parts
 from mull.multipath.result import Source
 from mull.multipath.state import Critique, Passage
 
@@ -34,6 +37,11 @@ CRITIQUE = Critique(
     sentence="The dam was built in 1932 [1].",
     cited=1,
 )
+
+
+def split(text: str) -> Parts:
+    """Take a report apart as it is shown."""
+    return report.split(visible(text))
 
 
 def said(*issues: Any, **members: Any) -> str:

@@ -7,16 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from mull.multipath import report as reports
 from mull.multipath.markup import cited, uncited, visible
 from mull.multipath.report import assemble, check_report, with_checks
 from mull.multipath.result import Source
-from tests.unit.multipath.sourced import SOURCES
-
-
-def split(text: str) -> reports.Parts:
-    return reports.split(visible(text))
-
+from tests.unit.multipath.sourced import SOURCES, split
 
 PIECES = [
     *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],

@@ -86,7 +86,6 @@ def test_nothing_comes_of_a_document_s_orders(document: str) -> None:
 def test_a_document_never_leaves_its_line(document: str) -> None:
     """A document, or its name, is one JSON string on one line, and its words stand nowhere else."""
     line = listed([source(1, document, document)])
-
     found = re.fullmatch(r"Source \[1\], from (\".*\"), line 1: (\".*\")", line)
 
     assert found is not None

@@ -7,7 +7,7 @@ import pytest
 from mull.multipath import loop
 from mull.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
 from mull.multipath.request import MultiPathRequest
-from mull.multipath.result import Draft, best_of, is_open
+from mull.multipath.result import MultiPathResult, best_of, is_open
 from mull.multipath.state import Critique, Mode
 from mull.multipath.suite import Suite
 from mull.request import Review
@@ -19,6 +19,7 @@ from tests.unit.multipath.agent_runs import (
     UNCLEAR,
     UNSUPPORTED,
     coded,
+    draft,
     moment,
     researched,
     routed,
@@ -30,23 +31,19 @@ from tests.unit.runs import START
 USERS = Suite(origin="user", kind="cases", cases=CASES)
 ADD_12, ADD_00, ADD_11 = (case.call for case in CASES)
 NO = verdict(False, False, False)
+REPORTING, CODING = ["generate_report", "reflect_on_report"], ["generate_code", "test_code"]
 
 
 @pytest.mark.parametrize("most", range(1, 7))
 @pytest.mark.parametrize("mode", ["research", "code"])
 def test_the_worst_path(mode: Mode, most: int) -> None:
     """Where nothing ever gets right, R_max drafts are written, the first one counted."""
-    run = (
-        researched([[UNCLEAR]] * 9, max_revisions=most)
-        if mode == "research"
-        else coded([NO] * 9, USERS, max_revisions=most)
-    )
-    writes, checks = {
-        "research": ("generate_report", "reflect_on_report"),
-        "code": ("generate_code", "test_code"),
-    }[mode]
+    if mode == "research":
+        run, steps = researched([[UNCLEAR]] * 9, max_revisions=most), REPORTING
+    else:
+        run, steps = coded([NO] * 9, USERS, max_revisions=most), CODING
 
-    assert [made.after for made in run.decisions] == ["retrieve", "route", *[writes, checks] * most]
+    assert [made.after for made in run.decisions] == ["retrieve", "route", *steps * most]
     assert run.revisions == len(run.drafts) == most
 
 
@@ -83,9 +80,8 @@ def test_the_code_that_passes_most_is_kept(drafts: Sequence[str | None], index: 
     listed = []
     for number, passes in enumerate(drafts):
         report = None if passes is None else verdict(*(letter == "p" for letter in passes))
-        error = report.error if report else None
-        draft = Draft(index=number, mode="code", text="x", origin="generated")
-        listed.append(draft.model_copy(update={"report": report, "error": error}))
+        known = {"report": report, "error": report.error if report else None}
+        listed.append(draft(number, "code", **known))
 
     best = best_of(listed)
 
@@ -103,9 +99,7 @@ def test_the_code_that_passes_most_is_kept(drafts: Sequence[str | None], index: 
 )
 def test_a_report_is_open(origin: str, critiques: tuple[Critique, ...] | None, still: bool) -> None:
     """While K is not empty, or nobody reflected on it; what a person wrote is theirs."""
-    known = {"index": 0, "mode": "research", "text": "x", "origin": origin, "critiques": critiques}
-
-    assert is_open(Draft.model_validate(known)) is still
+    assert is_open(draft(0, "research", origin=origin, critiques=critiques)) is still
     assert is_open(None)
 
 
@@ -135,6 +129,11 @@ def test_only_the_model_s_own_tests_are_quarantined(
     assert ("draft 5 gave 99" in run.decisions[-1].reason) is (disputed > 0)
 
 
+def failures(run: Run | MultiPathResult) -> list[str | None]:
+    """Name the test that E of each draft is about."""
+    return [draft.error and draft.error.test for draft in run.drafts]
+
+
 def test_a_quarantine_holds_for_all_drafts() -> None:
     """The best code is kept once the test that it failed is disputed, and the run is open.
 
@@ -146,13 +145,13 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
     ended = run.result()
 
     assert [found.test for found in run.quarantined] == [ADD_12]
-    assert [draft.error and draft.error.test for draft in ended.drafts] == [None, ADD_11, ADD_00]
+    assert failures(ended) == [None, ADD_11, ADD_00]
     assert (ended.kept, ended.error, ended.open) == (0, None, True)
     assert ended.stop_reason == "max_revisions"
     assert "add(1, 2), expected 3: draft 1 gave 99, draft 2 gave" in ended.stop_explanation
     assert (run.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
-    assert [draft.report and len(draft.report.outcomes) for draft in ended.drafts] == [3, 0, 3]
-    assert [draft.report and draft.report.passed for draft in ended.drafts] == [2, 1, 1]
+    reports = [draft.report for draft in ended.drafts if draft.report]
+    assert [(len(one.outcomes), one.passed) for one in reports] == [(3, 2), (0, 1), (3, 1)]
 
 
 def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
@@ -166,13 +165,9 @@ def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
     believing.tested(verdict(True, False, False), START)
 
     assert [found.test for found in doubting.quarantined] == [ADD_12]
-    assert [draft.error and draft.error.test for draft in doubting.drafts] == [
-        *(ADD_11, ADD_00, ADD_00)
-    ]
+    assert failures(doubting) == [ADD_11, ADD_00, ADD_00]
     assert believing.quarantined == ()
-    assert [draft.error and draft.error.test for draft in believing.drafts] == [
-        *(ADD_12, ADD_12, ADD_12, ADD_00)
-    ]
+    assert failures(believing) == [ADD_12, ADD_12, ADD_12, ADD_00]
 
 
 def test_no_test_is_doubted_before_the_last_draft() -> None:

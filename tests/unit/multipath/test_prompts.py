@@ -1,6 +1,7 @@
 """What writers of reports and of code are asked, and a reflection on what was written."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -47,10 +48,9 @@ def test_the_first_report() -> None:
 
 def test_a_refinement() -> None:
     """A refinement shows the previous report, and each critique with its sentence and source."""
+    wrong: dict[str, Any] = {"sentence": 'In "1932" [1].', "cited": 1}
     critiques = [
-        Critique(
-            aspect="citation", advice="source 1 says 1931", sentence='In "1932" [1].', cited=1
-        ),
+        Critique(aspect="citation", advice="source 1 says 1931", **wrong),
         Critique(aspect="completeness", advice="say how high\nit is"),
         Critique(aspect="person", advice="shorter", author="Ada"),
     ]

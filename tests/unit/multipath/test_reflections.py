@@ -21,10 +21,8 @@ def read(text: str, creative: bool = True) -> ReflectionReply:
         (said(ISSUE, ISSUE, consistent=True), [CRITIQUE]),
         (f"I looked.\n```json\n{said(ISSUE)}\n```", [CRITIQUE]),
         (f"<think>{said()}</think>{said(ISSUE)}", [CRITIQUE]),
-        (
-            said({"sentence": "It is HIGH", "aspect": "Clarity", "advice": "how\nhigh?"}),
-            [Critique(aspect="clarity", advice="how high?", sentence="It is HIGH")],
-        ),
+        (said({"sentence": "It is HIGH", "aspect": "Clarity", "advice": "how\nhigh?"}),
+         [Critique(aspect="clarity", advice="how high?", sentence="It is HIGH")]),
         (said({**ISSUE, "sentence": "It was built in 1950."}), [NO_SENTENCE]),
         (said({**ISSUE, "sentence": ""}), [NO_SENTENCE]),
         (said({**ISSUE, "source": 0}), [NO_SOURCE]),
@@ -32,7 +30,7 @@ def read(text: str, creative: bool = True) -> ReflectionReply:
         (said({**ISSUE, "source": "[1]"}), [CRITIQUE]),
         (said({**ISSUE, "source": None}, {"aspect": "clarity"}), [NO_SOURCE]),
     ],
-)
+)  # fmt: skip
 def test_issues_are_read(text: str, critiques: list[Critique]) -> None:
     """Issues count whatever else is said; a sentence that is not in the report is left out."""
     reply = read(text)

@@ -4,16 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from mull.multipath import report as reports
-from mull.multipath.markup import visible
 from mull.multipath.report import EMPTY, NO_SOURCE, UNCITED, assemble, check_report, with_checks
 from mull.multipath.result import Source
 from mull.multipath.state import Critique
-from tests.unit.multipath.sourced import DAM, SOURCES, source
-
-
-def split(text: str) -> reports.Parts:
-    return reports.split(visible(text))
+from tests.unit.multipath.sourced import DAM, SOURCES, source, split
 
 
 def test_a_title_that_leads_a_paragraph() -> None:
@@ -143,9 +137,18 @@ The lake could be a queue [1].
 - [9] made up
 """
 
-WHOLE = """# Dams
+LIST = """
 
-The dam was built in 1931 [1], and the lake is large [2].[^1]
+## Sources
+
+- [1] `docs/1.md`, line 1
+- [2] `docs/lake.pdf`, page 7, lines 1 to 2
+
+Found but not cited:
+
+- [3] `docs/3.md`, lines 1 to 3"""
+
+IDEAS = """[^1]
 
 ## Further considerations
 
@@ -153,31 +156,9 @@ The lake could be a queue.
 
 - Trout as agents.
 
-[^1]: As a reservoir is in computing.
+[^1]: As a reservoir is in computing."""
 
-## Sources
-
-- [1] `docs/1.md`, line 1
-- [2] `docs/lake.pdf`, page 7, lines 1 to 2
-
-Found but not cited:
-
-- [3] `docs/3.md`, lines 1 to 3"""
-
-PLAIN = """# Dams
-
-The dam was built in 1931 [1], and the lake is large [2].
-
-## Sources
-
-- [1] `docs/1.md`, line 1
-- [2] `docs/lake.pdf`, page 7, lines 1 to 2
-
-Found but not cited:
-
-- [3] `docs/3.md`, lines 1 to 3"""
-
-
+PLAIN = "# Dams\n\nThe dam was built in 1931 [1], and the lake is large [2]."
 LISTED = "It leaks.\n\n## Sources\n\nFound but not cited:\n\n- [1] `docs/1.md`, line 1"
 NO_SUCH = "- [2] is not one of the sources"
 
@@ -185,8 +166,8 @@ NO_SUCH = "- [2] is not one of the sources"
 @pytest.mark.parametrize(
     ("report", "sources", "creative", "whole"),
     [
-        (REPORT, SOURCES, True, WHOLE),
-        (REPORT, SOURCES, False, PLAIN),
+        (REPORT, SOURCES, True, f"{PLAIN}{IDEAS}{LIST}"),
+        (REPORT, SOURCES, False, f"{PLAIN}{LIST}"),
         ("It leaks [2].", (), True, f"{NO_SOURCE}\n\nIt leaks [2].\n\n## Sources\n\n{NO_SUCH}"),
         ("It leaks.", (), True, f"{NO_SOURCE}\n\nIt leaks."),
         ("It leaks.", [DAM], True, LISTED),

@@ -25,7 +25,6 @@ ORDERS = [
 def test_the_prompt_is_one_string(prompt: str) -> None:
     """The user's prompt is one JSON string on one line, and its words stand nowhere else."""
     honest, asked = build_route_prompt("x"), build_route_prompt(prompt)
-
     place = re.search(r"^Request: (.*)$", asked, re.MULTILINE)
 
     assert place is not None
@@ -67,19 +66,13 @@ LONG = "Compare the two proposals for the school's heating in detail, with costs
         ({"mode": "code", "reason": "A sum."}, "Write a function", "code: A sum."),
         ({"mode": "research", "reason": "A fact."}, "How high is it?", "research: A fact."),
         ({"mode": "research", "reason": LONG}, LONG, f"research: {LONG[:59]}…"),
-        (
-            {"mode": "research", "reason": "A text."},
-            "Write a Python function",
-            "research: A text. (for code: --mode code)",
-        ),
-        (
-            {"mode": "research", "reason": "", "chosen_by": "request"},
-            "Explain def",
-            "research: as the request says",
-        ),
+        ({"mode": "research", "reason": "A text."}, "Write a Python function",
+         "research: A text. (for code: --mode code)"),
+        ({"mode": "research", "reason": "", "chosen_by": "request"}, "Explain def",
+         "research: as the request says"),
         ({"mode": None, "reason": "A picture."}, "Draw code", "no path: A picture."),
     ],
-)
+)  # fmt: skip
 def test_what_is_said_of_a_path(known: dict[str, Any], prompt: str, words: str) -> None:
     """A reason that repeats the prompt is cut; a prompt about code is told how to get code."""
     assert Routing(**{"chosen_by": "model", **known}).words(prompt) == words

@@ -1,19 +1,18 @@
 """What the longest run allowed takes: its result and its progress fit a payload."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from mull.multipath import loop
 from mull.multipath.loop import Run
 from mull.multipath.request import MultiPathRequest
-from mull.multipath.result import Draft, Routing
+from mull.multipath.result import Routing
 from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from mull.multipath.verdict import bounded, brief
 from mull.text import CUT_NOTE, cut_encoded, fitted
+from tests.unit.multipath.agent_runs import draft
+from tests.unit.runs import START
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000
 
 
@@ -42,8 +41,7 @@ def longest(mode: Mode, character: str) -> Run:
     for index in range(15):
         if index >= 10:
             loop.grant(run, character * 4_000, character * 200, START)
-        draft = Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START)
-        run.generated(draft, START)
+        run.generated(draft(index, mode, text=text, origin="refined", timestamp=START), START)
         if mode == "research":
             run.reflected((critique,) * 20, (advice,) * 8, START)
         else:
@@ -55,12 +53,8 @@ def longest(mode: Mode, character: str) -> Run:
 
 
 def _report(worst: str) -> TestReport:
-    failed = TestOutcome(
-        test=worst, passed=False, expected=worst, got=worst, message=worst, traceback=worst
-    )
-    failure = Failure(
-        message=worst, test=worst, expected=worst, got=worst, traceback=worst, status=worst
-    )
+    said = dict.fromkeys(("test", "expected", "got", "message", "traceback"), worst)
+    failed, failure = TestOutcome(passed=False, **said), Failure(status=worst, **said)
     return TestReport(
         outcomes=brief([failed] * 100), passed=3, total=100, error=bounded(failure),
         forgeable=True, status="ok", backend="bubblewrap", output=cut_encoded(worst, 2_000),

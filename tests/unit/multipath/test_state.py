@@ -6,10 +6,10 @@ import pytest
 
 from mull.multipath.loop import Run
 from mull.multipath.request import MultiPathRequest
-from mull.multipath.result import Decision, Draft, Routing
+from mull.multipath.result import Decision, Routing
 from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Suite
-from tests.unit.multipath.agent_runs import CASES, verdict
+from tests.unit.multipath.agent_runs import CASES, draft, verdict
 from tests.unit.runs import START
 
 Left = Callable[[Run], Decision]
@@ -30,8 +30,7 @@ def route(mode: Mode | None) -> Left:
 
 def generate(run: Run) -> Decision:
     assert run.mode is not None
-    draft = Draft(index=len(run.drafts), mode=run.mode, text="x", origin="generated")
-    return run.generated(draft, START)
+    return run.generated(draft(len(run.drafts), run.mode), START)
 
 
 def reflect(*critiques: Critique, ideas: tuple[str, ...] = ()) -> Left:
@@ -65,22 +64,14 @@ def test_the_first_state() -> None:
         ("generate_report", "research", 2, generate, "reflect_on_report", "draft 3 is written"),
         ("reflect_on_report", "research", 1, reflect(), "consistent", "nothing to fix"),
         ("reflect_on_report", "research", 3, reflect(), "consistent", "nothing to fix"),
-        (
-            *("reflect_on_report", "research", 1, reflect(ideas=("idea",))),
-            *("consistent", "nothing to fix"),
-        ),
-        (
-            *("reflect_on_report", "research", 2, reflect(ISSUE, OTHER)),
-            *("generate_report", "2 critiques to fix"),
-        ),
-        (
-            *("reflect_on_report", "research", 3, reflect(ISSUE)),
-            *("max_revisions", "1 critique left after 3 drafts"),
-        ),
-        (
-            *("reflect_on_report", "research", 4, reflect(ISSUE)),
-            *("max_revisions", "1 critique left after 4 drafts"),
-        ),
+        ("reflect_on_report", "research", 1, reflect(ideas=("idea",)),
+         "consistent", "nothing to fix"),
+        ("reflect_on_report", "research", 2, reflect(ISSUE, OTHER),
+         "generate_report", "2 critiques to fix"),
+        ("reflect_on_report", "research", 3, reflect(ISSUE),
+         "max_revisions", "1 critique left after 3 drafts"),
+        ("reflect_on_report", "research", 4, reflect(ISSUE),
+         "max_revisions", "1 critique left after 4 drafts"),
         ("generate_code", "code", 0, generate, "test_code", "draft 1 is written"),
         ("generate_code", "code", 2, generate, "test_code", "draft 3 is written"),
         ("test_code", "code", 1, PASS, "passed", "every test passes"),
@@ -89,7 +80,7 @@ def test_the_first_state() -> None:
         ("test_code", "code", 3, FAIL, "max_revisions", "after 3 drafts"),
         ("test_code", "code", 4, FAIL, "max_revisions", "after 4 drafts"),
     ],
-)
+)  # fmt: skip
 def test_the_edges(
     after: str, mode: Mode | None, drafts: int, left: Left, leads_to: str, reason: str
 ) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from mull.multipath.cases import read_literal
 from mull.multipath.request import Limits
-from mull.multipath.result import Draft
 from mull.multipath.suite import Case, Failure, Suite, SuiteOrigin, TestOutcome, TestReport
 from mull.multipath.verdict import (
     SILENT,
@@ -19,6 +18,7 @@ from mull.multipath.verdict import (
     same,
     stopped,
 )
+from tests.unit.multipath.agent_runs import draft
 
 CALLS = ("f(0)", "f(1)", "f(2)")
 CASES = tuple(Case(call=call, expected="4") for call in CALLS)
@@ -123,10 +123,7 @@ def test_a_test_that_every_draft_failed_is_disputed(
 
     Tests of the user and examples of the prompt are always believed.
     """
-    tested = [
-        Draft(index=n, mode="code", text="x", origin="refined", report=report(passes))
-        for n, passes in enumerate(reports)
-    ]
+    tested = [draft(n, "code", report=report(passes)) for n, passes in enumerate(reports)]
 
     assert [found.test for found in quarantine(tested, suite(), last=last)] == doubted
     assert quarantine(tested, suite("user"), last=last) == ()
@@ -157,9 +154,7 @@ def test_a_disputed_test_says_what_each_draft_gave() -> None:
     for index, answer in enumerate(answers):
         outcomes = judge(CASES, {0: answer, 1: Answer(value="4")})
         found = report("fpp").model_copy(update={"outcomes": outcomes})
-        drafts.append(
-            Draft(index=index, mode="code", text=str(index), origin="refined", report=found)
-        )
+        drafts.append(draft(index, "code", text=str(index), report=found))
 
     (disputed,) = quarantine(drafts, suite(), last=True)
 
