@@ -10,7 +10,7 @@ from mull.batch.request import EVENT_BYTES, ID_BYTES, BatchPage, BatchRequest
 from mull.batch.result import Allowance, PageEnd
 from mull.batch.sheet import cost_words, sheet, standing
 from mull.request import explain
-from mull.run import Counts, Usage
+from mull.run import Usage
 from mull.sheet import Sheet
 
 
@@ -34,6 +34,16 @@ def request_of(items: int, *variants: dict[str, Any], **fields: Any) -> BatchReq
 def carried_run(**fields: Any) -> dict[str, Any]:
     run = {"item": 0, "variant": "a", "repeat": 0, "workflow_id": "", "status": "completed"}
     return {**run, **fields}
+
+
+def paged(number: int = 1, **fields: Any) -> Pages:
+    return Pages(BatchRequest(variants=[variant()], pages=number, **fields), "b")
+
+
+def page_end(page: int, reason: str, **counts: int) -> PageEnd:
+    """Return how a page ended; an explanation is that its budget is spent."""
+    end = {"page": page, "stop_reason": reason, "stop_explanation": "spent", "counts": counts}
+    return PageEnd.model_validate(end)
 
 
 def spent(tokens: int | None, cost: float | None = None) -> Usage:
@@ -85,10 +95,7 @@ def test_large_runs_are_fewer_at_once() -> None:
 
 def test_runs_in_flight_count_as_the_largest_so_far() -> None:
     """With 40 of 100 spent, one more of 40 fits beside none, and a third never does."""
-    batch = Batch(request_of(3, budget_tokens=100), "b")
-    first = batch.next()
-    assert first is not None
-    batch.ended(batch.run(first, "completed", spent(40)))
+    batch = ended(Batch(request_of(3, budget_tokens=100), "b"), spent(40))
     second, held_back = batch.next(), batch.next()
     assert second is not None
     batch.ended(batch.run(second, "completed", spent(40)))
@@ -112,22 +119,12 @@ def test_what_ran_without_a_size_counts_as_the_largest() -> None:
     What the pages before have spent counts too, and shows how large a run is; where nothing has a
     size a limit can't be kept.
     """
-    batch = Batch(request_of(4, budget_tokens=100), "b")
-    for usage in (spent(30), None):
-        planned = batch.next()
-        assert planned
-        batch.ended(batch.run(planned, "completed" if usage else "failed", usage))
-    third = batch.next()
-    assert third
-    batch.ended(batch.run(third, "completed", spent(30)))
+    batch = ended(Batch(request_of(4, budget_tokens=100), "b"), spent(30), "no key", spent(30))
     after = Batch(request_of(2, budget_tokens=100), "b")
     larger = Batch(request_of(4, budget_tokens=150), "b")
     for page in (after, larger):
         page.allow(Allowance(max_concurrency=4, spent=batch.counts))
-    unsized = Batch(request_of(2, budget_usd=1.0), "b")
-    first = unsized.next()
-    assert first
-    unsized.ended(unsized.run(first, "completed", spent(30)))
+    unsized = ended(Batch(request_of(2, budget_usd=1.0), "b"), spent(30))
 
     assert (batch.next(), after.next(), unsized.next()) == (None, None, None)
     assert "90 of 100 tokens are spent, and a run took up to 30" in batch.stop_explanation
@@ -176,26 +173,25 @@ def test_which_pages_are_refused(page: dict[str, Any], said: str | None) -> None
 
 def test_a_batch_that_is_paused_as_its_budget_ends_is_not_held() -> None:
     """Nobody can resume it then, so its next page is told to end, and not to wait."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=2, budget_tokens=10), "b")
+    pages = paged(2, budget_tokens=10)
     for number in (0, 1):
         pages.accept(BatchPage(number=number, items=({"query": "x"},)))
     assert pages.next() == 0
     pages.pause(paused=True)
-    end = {"page": 0, "stop_reason": "budget", "stop_explanation": "spent"}
-    pages.ended(PageEnd.model_validate({**end, "counts": {"completed": 1, "tokens": 10}}))
+    pages.ended(page_end(0, "budget", completed=1, tokens=10))
 
     assert (pages.next(), pages.allowance(1).max_concurrency) == (1, 4)
 
 
-def ended(batch: Batch, *errors: str | None) -> Batch:
-    """End a run for each: with a result, or with this error."""
-    for error in errors:
+def ended(batch: Batch, *ends: Usage | str | None) -> Batch:
+    """End a run for each: with this usage or that of a usual run, or with this error."""
+    for end in ends:
         planned = batch.next()
         assert planned
-        if error is None:
-            batch.ended(batch.run(planned, "completed", spent(1_000, 0.02)))
+        if isinstance(end, str):
+            batch.ended(batch.run(planned, "failed", error=end))
         else:
-            batch.ended(batch.run(planned, "failed", error=error))
+            batch.ended(batch.run(planned, "completed", end or spent(1_000, 0.02)))
     return batch
 
 
@@ -234,19 +230,15 @@ def test_each_tenth_is_a_step(runs: int, steps: int, first: str) -> None:
     assert (len(said), said[0].startswith(first)) == (steps, True)
 
 
-def test_a_batch_whose_pages_have_not_come_yet() -> None:
-    """It has no runs, and no step of them."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
-
-    assert sheet(pages.progress()).steps == ()
-
-
 def test_what_was_not_started_has_not_ended() -> None:
-    """A page that was cancelled early is no progress, and who follows hears of a pause."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=2), "b")
+    """A page that was cancelled early is no progress, and who follows hears of a pause.
+
+    Before any page has come there are no runs, and no step of them.
+    """
+    pages = paged(2)
+    assert sheet(pages.progress()).steps == ()
     pages.accepted, pages.in_flight = [("digest", 5)], {0: 4}
-    counts = Counts(completed=2, not_started=3)
-    pages.ended(PageEnd(page=0, counts=counts, stop_reason="completed", stop_explanation=""))
+    pages.ended(page_end(0, "completed", completed=2, not_started=3))
     pages.pause(paused=True)
 
     progress = pages.progress()
@@ -257,16 +249,14 @@ def test_what_was_not_started_has_not_ended() -> None:
 
 def test_a_batch_that_will_start_nothing_more_shows_why() -> None:
     """Once its budget is spent and nothing is in flight, its progress reads as its result does."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    pages = paged()
     pages.accepted, pages.in_flight = [("digest", 5)], {0: 4}
-    counts = Counts(completed=2, not_started=3)
-    pages.ended(PageEnd(page=0, counts=counts, stop_reason="budget", stop_explanation="spent"))
+    pages.ended(page_end(0, "budget", completed=2, not_started=3))
 
+    runs = ("runs", "2 completed, 0 failed, 0 cancelled, 3 not started")
     assert pages.progress() == pages.result()
     assert sheet(pages.progress()).verdict.words == "spent"
-    assert facts(sheet(pages.result()))[1] == (
-        "runs", "2 completed, 0 failed, 0 cancelled, 3 not started",
-    )  # fmt: skip
+    assert facts(sheet(pages.result()))[1] == runs
 
 
 def test_a_standing_batch_counts_by_variant_without_a_text() -> None:
@@ -308,7 +298,7 @@ def test_a_page_that_was_paused_has_all_its_places_in_a_new_history() -> None:
 
 def test_warnings_go_on_in_a_new_history() -> None:
     """Each is said once, and the last hundred are kept."""
-    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    pages = paged()
     for number in (0, 0, *range(150)):
         pages.warn(f"warning {number}")
 

@@ -22,20 +22,18 @@ from mull.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, Variant
 from mull.batch.result import BatchResult, BatchRun
 
 Capture = pytest.CaptureFixture[str]
+FORMULAS = (
+    *("=1+1", "+cmd", "-3+1", "@x", "-", "\t=1", "\r=1", "\n=1"),
+    *("- item", "-3.5\n=1", "+.", "\uff1d1", "-3 pounds"),
+)
+PLAIN = ("-3.5", "+4", "-1,000", "-1e-5", "-.5", "5%", "a=1", "", "'=1")
 
 
 @pytest.mark.parametrize(
     ("text", "written"),
     [
-        *(
-            (text, f"'{text}")
-            for text in ("=1+1", "+cmd", "-3+1", "@x", "-", "\t=1", "\r=1", "\n=1")
-        ),
-        *((text, f"'{text}") for text in ("- item", "-3.5\n=1", "+.", "\uff1d1", "-3 pounds")),
-        *(
-            (text, text)
-            for text in ("-3.5", "+4", "-1,000", "-1e-5", "-.5", "5%", "a=1", "", "'=1")
-        ),
+        *((text, f"'{text}") for text in FORMULAS),
+        *((text, text) for text in PLAIN),
         ("\x00=1", "'=1"),
         ("\x1b[2J\x07-3.5", "[2J-3.5"),
         ("a\r\nb\tc\x85\x7f", "a\r\nb\tc"),
@@ -157,9 +155,8 @@ def test_the_first_wrong_lines_are_named(
     refused(tmp_path, '"fine"\n{"question": 7}\n' * wrong, "q.jsonl")
 
     said = capsys.readouterr().err.removeprefix("Error: ").splitlines()
-    places = [
-        f"{tmp_path}/q.jsonl, line {2 * number}: question: " for number in range(1, wrong + 1)
-    ]
+    file = f"{tmp_path}/q.jsonl"
+    places = [f"{file}, line {2 * number}: question: " for number in range(1, wrong + 1)]
     assert said[10:] == more
     assert all(map(str.startswith, said, places[:10]))
     assert len(said) == min(wrong, 10) + len(more)
@@ -206,10 +203,7 @@ RUNS, ENDED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
     ],
 )
 def test_a_page_is_sent_until_it_is_taken(
-    monkeypatch: pytest.MonkeyPatch,
-    answers: list[Exception | None],
-    status: WorkflowExecutionStatus,
-    taken: int | None,
+    monkeypatch: pytest.MonkeyPatch, answers: Any, status: Any, taken: int | None
 ) -> None:
     """A history that ends refuses it, and the next one takes it; a batch that ended never will."""
     monkeypatch.setattr(pages, "LOOK_SECONDS", 0)
@@ -259,19 +253,16 @@ def test_a_result_is_gone_only_where_the_server_says_so() -> None:
     request = BatchRequest(
         items=({"question": "a"},), variants=(Variant(name="ask", workflow="ToolTurnWorkflow"),)
     )
-    loop = pages.loop_of_runs(request)
-    gone: Any = Away(RPCStatusCode.NOT_FOUND)
-    away: Any = Away(RPCStatusCode.UNAVAILABLE)
     order: Any = SimpleNamespace(pages=[[{"question": "a"}]], request=request)
     whole: Any = SimpleNamespace(runs=())
 
-    row = asyncio.run(rows._row(gone, loop, None, True, MADE))
-    read = asyncio.run(findings._read(gone, "letters", whole, order))
+    def asked(status: RPCStatusCode) -> list[Any]:
+        client: Any = Away(status)
+        row = rows._row(client, pages.loop_of_runs(request), None, True, MADE)
+        return [row, findings._read(client, "letters", whole, order)]
 
+    row, read = map(asyncio.run, asked(RPCStatusCode.NOT_FOUND))
     assert (row["error"], read) == (pages.NOT_KEPT, [])
-    for asked in (
-        rows._row(away, loop, None, True, MADE),
-        findings._read(away, "letters", whole, order),
-    ):
+    for one in asked(RPCStatusCode.UNAVAILABLE):
         with pytest.raises(RPCError):
-            asyncio.run(asked)
+            asyncio.run(one)

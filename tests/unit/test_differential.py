@@ -93,9 +93,9 @@ def test_rollouts_side_by_side_have_no_order() -> None:
 
 def test_samples_that_differ_by_their_seed_have_no_order() -> None:
     """A worker may send those of a wave one by one."""
-    assert not told(
-        [called("x", 0, 1, 0), called("x", 2, 3, 1)], [called("x", 0, 1, 1), called("x", 2, 3, 0)]
-    )
+    base, new = ([called("x", 0, 1, one), called("x", 2, 3, 1 - one)] for one in (0, 1))
+
+    assert not told(base, new)
 
 
 def test_a_body_that_differs_by_a_word_is_shown() -> None:

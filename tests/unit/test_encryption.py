@@ -133,7 +133,7 @@ PLACES = [
     RUN,
     WorkflowSerializationContext("default", "other"),
     WorkflowSerializationContext("elsewhere", "run"),
-    ActivitySerializationContext("default", "1", "call", "mull-llm", "run", "Run", False),
+    of_activity("mull-llm"),
     ActivitySerializationContext("default", "1", "call_tool", "mull-llm", "run", "Run", False),
     ActivitySerializationContext("default", "run", "call", "mull-llm", None, None, False),
     ActivitySerializationContext("default", "other", "call", "mull-llm", None, None, False),

@@ -1,7 +1,9 @@
 """The measuring commands for tests: run in-process, without a server."""
 
+import json
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.testing import CliRunner, Result
@@ -15,6 +17,14 @@ def run(*arguments: str) -> Result:
     app.command(name)(getattr(import_module(f"commands.measuring.{name}"), name))
     clean = {"COLUMNS": "100", "MULL_MODEL": "", "MULL_JUDGE_MODEL": ""}
     return CliRunner().invoke(app, list(arguments), env=clean)
+
+
+def replayed(*arguments: str) -> dict[str, Any]:
+    """Return the document of `replay --json`, which says nothing else."""
+    result = run("replay", *arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    parsed: dict[str, Any] = json.loads(result.stdout)
+    return parsed
 
 
 def written(folder: Path, *lines: str) -> str:

@@ -139,15 +139,10 @@ def compared(*reads: Read) -> Findings:
 
 def test_a_comparison_s_sheet() -> None:
     """Methods, changes and what reflection cost beside the source's table stand on it."""
-    found = compared(
-        drafted(0, "single", "7", 100),
-        drafted(1, "single", "49.0", 100),
-        drafted(0, "reflect", "42", 400),
-        drafted(1, "reflect", "49", 400),
-    )
+    single = (drafted(0, "single", "7", 100), drafted(1, "single", "49.0", 100))
+    found = compared(*single, drafted(0, "reflect", "42", 400), drafted(1, "reflect", "49", 400))
 
     sheet = found.sheet
-
     assert cells(sheet, "Methods")["single"] == (2, "50 %", "9 to 91", "100", "$0.10", "2.0")
     assert cells(sheet, "Against single")["reflect"][0] == "+50 %"
     assert cells(sheet, "Against single")["reflect"][2:] == (1, 0, "1.000", "+300 %")
@@ -170,9 +165,8 @@ def test_a_run_that_failed_is_wrong() -> None:
 
 def test_a_result_that_is_not_kept_any_more_is_no_failure() -> None:
     """What the server has dropped counts neither for nor against a method."""
-    found = compared(
-        Read(run_of(0, "single"), None), Read(run_of(1, "single", "not_started"), None)
-    )
+    runs = (run_of(0, "single"), run_of(1, "single", "not_started"))
+    found = compared(*(Read(run, None) for run in runs))
 
     assert found.document["outcomes"] == []
     assert "1 result no longer kept by the server, and left out." in found.sheet.flags

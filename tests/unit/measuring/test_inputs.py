@@ -153,9 +153,7 @@ def test_lines_of_which_each_makes_too_many_runs(tmp_path: Path) -> None:
 
 def test_items_that_just_fill_a_page() -> None:
     """With its brackets and commas a page has 250,000 bytes, and not one more."""
-    items: list[Item] = [{"draft": "x" * 487}] * 500
-
-    pages = pages_of(items, 500)
+    pages = pages_of([{"draft": "x" * 487}] * 500, 500)
 
     assert [BatchPage(number=0, items=tuple(page)) for page in pages]
     assert [len(page) for page in pages] == [499, 1]

@@ -18,7 +18,7 @@ from mull.sampling.probability import CalibrationMap, Measured, Setup, Target
 from mull.sampling.prompts import hash_prompt
 from mull.sampling.replay import recorded
 from mull.sampling.rules import Stopping
-from tests.unit.measuring.commands import run, written
+from tests.unit.measuring.commands import replayed, run, written
 
 THRIFTY = Stopping(preset="thrifty")
 
@@ -114,13 +114,6 @@ def test_every_question_weighs_the_same() -> None:
     assert runs.tolist() == [[[1, 1, 1]] * 40]
 
 
-def as_json(*arguments: str) -> dict[str, Any]:
-    result = run("replay", *arguments, "--answers", "number", "--json")
-    assert result.exit_code == 0, result.output
-    parsed: dict[str, Any] = json.loads(result.stdout)
-    return parsed
-
-
 def test_the_file_and_the_document(tmp_path: Path) -> None:
     """The file keeps what a run must have in common with the log; the document is the numbers."""
     lines = list(log_lines(FAMILIES["easy"], 120))
@@ -128,18 +121,16 @@ def test_the_file_and_the_document(tmp_path: Path) -> None:
     prompt, file = tmp_path / "prompt.txt", tmp_path / "small.json"
     prompt.write_text("Think: {question}", encoding="utf-8")
 
-    document = as_json(
-        written(tmp_path, *lines), "--calibrate", str(file), "--rule", "predictive",
-        "--epsilon", "0.02", "--max-responses", "12", "--reorderings", "4",
-        "--target", "0.8", "--target", "0.999", "--prompt-template", str(prompt),
+    options = "--rule predictive --epsilon 0.02 --max-responses 12 --reorderings 4 --target 0.8"
+    document = replayed(
+        written(tmp_path, *lines), "--calibrate", str(file), "--answers", "number",
+        *options.split(), "--target", "0.999", "--prompt-template", str(prompt),
     )  # fmt: skip
 
     made = CalibrationMap.model_validate_json(file.read_text("utf-8"))
     assert made.measured == Measured.model_validate(document)
-    assert list(document) == [
-        "method", "questions", "held_out", "ece", "ece_raw", "ece_floor", "brier", "brier_raw",
-        "targets",
-    ]  # fmt: skip
+    names = "method questions held_out ece ece_raw ece_floor brier brier_raw targets"
+    assert list(document) == names.split()
     assert (document["method"], document["questions"], document["held_out"]) == ("platt", 120, 60)
     assert document["targets"]["0.8"]["accuracy"] > 0.8
     assert document["targets"]["0.999"] == {"at_least": None, "coverage": 0.0, "accuracy": None}
@@ -160,12 +151,12 @@ def test_the_sheet_and_the_page(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     said = "a curve fitted by Platt's method (under 200 questions), of 60 questions, tested on 60"
     assert said in " ".join(result.stdout.split())
-    assert "combined, at most 10 answers" in result.stdout
-    assert "noise alone makes" in result.stdout
-    assert "99.9 % right" in result.stdout
-    assert "not shown for any probability on this map (with 95 % certainty)" in result.stdout
+    for shown in (
+        *("combined, at most 10 answers", "noise alone makes", "99.9 % right", "▇"),
+        "not shown for any probability on this map (with 95 % certainty)",
+    ):
+        assert shown in result.stdout
     assert re.search(r"\d%", result.stdout) is None
-    assert "▇" in result.stdout
     assert "options say model, temperature, prompt_hash" in " ".join(result.stdout.split())
     assert "Reliability of map" in page.read_text("utf-8")
 
@@ -197,11 +188,7 @@ FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'
     ],
 )  # fmt: skip
 def test_refusals(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    lines: list[str],
-    options: tuple[str, ...],
-    said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], options: Any, said: str
 ) -> None:
     """What no map can be made of is said, and nothing is written."""
     file = written(tmp_path, *lines)

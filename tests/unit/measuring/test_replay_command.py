@@ -7,19 +7,13 @@ from typing import Any, get_args
 import pytest
 
 from mull.sampling.rules import Rule
+from tests.unit.measuring.commands import replayed as as_json
 from tests.unit.measuring.commands import run, written
 
 UNANIMOUS = '{"id": 1, "gold": "4", "answers": ["4", "4", "4", "4", "4", "4", "4", "4", "4", "4"]}'
 SPLIT = '{"id": 2, "gold": 5, "answers": ["5", "6", "5", "6", "5", "6", null, "5", "6", "6", "5"]}'
 JUDGED = '{"id": 3, "gold": null, "answers": ["a", "b", "a"], "ok": [0, 1, 0]}'
 UNKNOWN = '{"id": 4, "gold": null, "answers": ["a", "b", "a"]}'
-
-
-def as_json(*arguments: str) -> dict[str, Any]:
-    result = run("replay", *arguments, "--json")
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    parsed: dict[str, Any] = json.loads(result.stdout)
-    return parsed
 
 
 def test_json_for_a_machine(tmp_path: Path) -> None:
