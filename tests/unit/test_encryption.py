@@ -155,11 +155,11 @@ def test_what_was_encrypted_for_one_place_is_read_at_no_other(writer: int, reade
 
 def test_a_standalone_call_s_result_is_read_by_who_waits_for_it() -> None:
     """The SDK tells its type to none but who started it, and who runs it."""
-    codec = codec_of("main-1")
+    codec, known = codec_of("main-1"), (None, None, None, None, False)
     [sealed] = encrypted(codec.with_context(PLACES[5]), PLAIN)
-    known = ActivitySerializationContext("default", "run", None, None, None, None, False)
+    waits = codec.with_context(ActivitySerializationContext("default", "run", *known))
 
-    assert decrypted(codec.with_context(known), sealed) == [PLAIN]
+    assert decrypted(waits, sealed) == [PLAIN]
 
 
 @pytest.mark.parametrize("changed", [b'{"id": "other"}', b"", None])
@@ -272,8 +272,12 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("name", ["made", "kind", "make"])
 def test_one_s_own_codec(name: str) -> None:
-    """An instance, a class or a function."""
-    assert isinstance(codec_from({"MULL_CODEC": f"own_codec:{name}"}), OwnCodec)
+    """An instance, a class or a function; nobody could tell if it counts or the keys do."""
+    chosen = {"MULL_CODEC": f"own_codec:{name}"}
+
+    assert isinstance(codec_from(chosen), OwnCodec)
+    with pytest.raises(ValueError, match="MULL_ENCRYPTION_KEYS and MULL_CODEC are both set"):
+        codec_from({**chosen, "MULL_ENCRYPTION_KEYS": f"a:{SECRET}"})
 
 
 @pytest.mark.usefixtures("own")
@@ -297,12 +301,6 @@ def test_what_is_no_codec_is_one_line(given: str, said: str) -> None:
 
     assert said in str(caught.value)
     assert SECRET not in str(caught.value)
-
-
-def test_keys_and_one_s_own_codec_are_not_both_taken() -> None:
-    """Nobody could tell which of them counts."""
-    with pytest.raises(ValueError, match="MULL_ENCRYPTION_KEYS and MULL_CODEC are both set"):
-        codec_from({"MULL_CODEC": "own_codec:made", "MULL_ENCRYPTION_KEYS": f"a:{SECRET}"})
 
 
 @pytest.mark.parametrize("between", [",", "\n", " ,\r\n"])

@@ -93,12 +93,8 @@ def guardrails(text: str) -> dict[str, Callable[[], object]]:
 
 def functions(worst: str) -> dict[str, Callable[[], object]]:
     """Every other function that takes text, by its name, with this one in each place."""
-    sources = (
-        Source(
-            number=1,
-            passage=Passage(id="1", source="a", first_line=1, last_line=9, score=1, text=worst),
-        ),
-    )
+    passage = Passage(id="1", source="a", first_line=1, last_line=9, score=1, text=worst)
+    sources = (Source(number=1, passage=passage),)
     failure = Failure(message=worst, test=worst, expected=worst, got=worst, traceback=worst)
     suite = Suite(origin="model", kind="cases", cases=(Case(call=worst, expected=worst),))
     critiques = (Critique(aspect="clarity", advice=worst, sentence=worst),)
@@ -117,6 +113,11 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 request: "short_name user_message unambiguous_json",
                 conversation: "read_object stated_confidence",
                 tools: "read_arguments",
+                acting: "answer_in",
+                agent_prompts: "quoted_observation",
+                code: "read_action",
+                questions_of: "read_action stated",
+                sheet: "claimed",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
@@ -128,17 +129,12 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
             f"answers.read_answer {kind}": partial(answers.read_answer, kind, worst)
             for kind in kinds
         },
-        "agents.answer_in": lambda: acting.answer_in(worst),
         "agents.planned": lambda: agent(worst).planned(worst),
-        "agents.quoted_observation": lambda: agent_prompts.quoted_observation(worst),
         "agents.judge_prompt": lambda: agent_prompts.judge_prompt(worst, TRAJECTORY, worst),
         "agents.planner_prompt": lambda: agent(worst).planner_prompt,
         "agents.reflector_prompt": lambda: agent(worst).prompt("revising"),
-        "code.read_action": lambda: code.read_action(worst),
         "code.solution": lambda: code.solution(worst, worst, "f"),
         "code.header": lambda: code.header(worst, "f"),
-        "documents.read_action": lambda: questions_of.read_action(worst),
-        "documents.stated": lambda: questions_of.stated(worst),
         "documents.sentences": lambda: questions_of.sentences("a.md", worst),
         "documents.metrics": lambda: questions_of.metrics(worst, worst),
         "details.code": lambda: details.code(worst, 50_000),
@@ -186,7 +182,6 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "text.within": lambda: text.within(worst, 1_000_000),
         "request.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
-        "sheet.claimed": lambda: sheet.claimed(worst),
         "sheet.signed": lambda: sheet.signed(worst, worst),
         "sheet.ended_words": lambda: sheet.ended_words(f"finished by {worst}"),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),

@@ -38,18 +38,12 @@ def test_nothing_but_its_adapter_imports_litellm() -> None:
 
 def test_what_training_needs_is_installed_for_it_alone() -> None:
     """It is in a lock of its own, without the gigabytes of CUDA's wheels; CI tests with both."""
-    found = [
-        set(
-            re.findall(
-                r"^([a-z0-9-]+)==", (ROOT / f"requirements{name}.lock").read_text(), re.MULTILINE
-            )
-        )
-        for name in ("", "-train")
-    ]
+    locks = ((ROOT / f"requirements{name}.lock").read_text() for name in ("", "-train"))
+    usual, trains = ({*re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)} for lock in locks)
     heavy = {"torch", "transformers", "trl", "peft", "datasets"}
 
-    assert (found[0] & heavy, found[1] & heavy) == (set(), heavy)
-    assert not [name for name in found[1] if name.startswith(("nvidia", "triton"))]
+    assert (usual & heavy, trains & heavy) == (set(), heavy)
+    assert not [name for name in trains if name.startswith(("nvidia", "triton"))]
     assert "make test-train" in (ROOT / ".ci/run").read_text()
 
 
