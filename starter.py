@@ -40,7 +40,7 @@ def mull(
     """Define the options of `mull` itself."""
 
 
-# Each command's module, and what `mull --help` says of it.
+# Each command's module, and what `mull --help` says of it: how its docstring, its help, begins.
 COMMANDS = {
     "ask": ("start", "Ask a question and sample until the answers converge."),
     "reflect": ("start", "Write a draft, judge it, and revise it while its score is low."),
@@ -90,7 +90,7 @@ for name, (place, said) in COMMANDS.items():
         sys.exit(130)
     command = getattr(module, "list_" if name == "list" else name)
     kind = module.WithMerge if name == "train" else None
-    app.command(name, cls=kind, help=f"{said}\n\n{module.HELP[name]}")(command)
+    app.command(name, cls=kind)(command)
 
 
 def main() -> int:

@@ -9,63 +9,47 @@ import typer
 from pydantic_core import to_jsonable_python
 
 from commands import command, start
-from commands.command import Exit, fail, with_client
+from commands.command import fail, flag, with_client
 from commands.follow import New, Wanted
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest
 
-HELP = {
-    "batch": """
-FILE has one item a line: a JSON object with fields of the command's request, a JSON string, or CSV
-with a header (FILE ends with .csv); - reads standard input. The question, query, prompt or message
-may have any of these four names; reflexion's is `task`. `id` and `gold` are yours, and come back
-with the result; other columns of a CSV are named, and not used. Options of the command follow
-after --.
-
-Examples:
-
-    mull batch questions.jsonl --command ask -- --preset thrifty --answers number
-    mull batch letters.csv --command reflect --out drafts.csv --budget-usd 5 --id letters
-    mull batch questions.jsonl --command ask --dry-run
-    mull batch --id letters
-    mull batch --pause letters
-    mull batch --retry letters
-
-Results come in the order of the lines. Started again with the same --id, it goes on where it was,
-and once it has ended prints what it has. --retry makes again what failed or was not started.
-
-Exit codes: 0 every line has a result, 1 some failed, 2 wrong usage, 3 no server or worker, 4 some
-are not to be built on, or were not started (--accept-any makes this 0), 5 cancelled, 130 detached
-(the batch goes on).
-"""
-}
-
-_steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that is here")
+_steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that was started")
 
 
 @takes_fields(BatchRequest)
 def batch(
-    file: Annotated[str | None, typer.Argument(help="The lines; - reads standard input.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="The lines; - reads standard input.")
+    ] = None,
     options: Annotated[
         list[str] | None, typer.Argument(help="After --: options of the command, for all lines.")
     ] = None,
     what: Annotated[
         Literal["ask", "reflect", "agent", "turn", "reflexion"] | None,
-        typer.Option("--command", help="What is done with each line."),
+        typer.Option(
+            "--command",
+            metavar="COMMAND",
+            help="What is done with each line: ask, reflect, agent, turn or reflexion.",
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the results to this file.")
     ] = None,
     form: Annotated[
         Format | None,
-        typer.Option("--format", help="By default as FILE of --out ends: .csv, .xml; else jsonl."),
+        typer.Option(
+            "--format",
+            metavar="jsonl|csv|junit",
+            help="By default as FILE of --out ends: .csv, .xml; else jsonl.",
+        ),
     ] = None,
     pause: Annotated[str | None, _steer(help="Start no more runs of this batch.")] = None,
     resume: Annotated[str | None, _steer(help="Go on with this batch.")] = None,
     retry: Annotated[str | None, _steer(help="Make again what has no result.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--estimate", help="Check lines, print the highest cost.")
+        bool, flag("--dry-run", "--estimate", help="Check lines, print the highest cost.")
     ] = False,
     yes: command.Yes = False,
     accept_any: command.AcceptAny = False,
@@ -74,24 +58,48 @@ def batch(
     as_json: command.Json = False,
     **fields: Any,
 ) -> None:
-    """Run a batch."""
+    """Run a command on every line of a file.
+
+    FILE has one item a line: a JSON object with fields of the command's request, a JSON string,
+    or CSV with a header (FILE ends with .csv); - reads standard input. The question, query,
+    prompt or message may have any of these four names; reflexion's is `task`. `id` and `gold`
+    are yours, and come back with the result; other columns of a CSV are named, and not used.
+    Options of the command follow after --.
+
+    For example:
+
+        mull batch questions.jsonl --command ask -- --answers number
+        mull batch letters.csv --command reflect --out drafts.csv --id letters
+        mull batch questions.jsonl --command ask --dry-run
+        mull batch --id letters
+        mull batch --pause letters
+        mull batch --retry letters
+
+    Results come in the order of the lines. Started again with the same --id, it goes on where
+    it was, and once it has ended prints what it has. --retry makes again what failed or was not
+    started.
+
+    Exit codes: 0 every line has a result, 1 some failed, 2 wrong usage, 3 no server or worker,
+    4 some are not to be built on, or were not started (--accept-any makes this 0), 5 cancelled,
+    130 detached (the batch goes on).
+    """
     from commands import rows, updates
 
     steered = [one for one in (pause, resume, retry) if one is not None]
     if len(steered) > 1 or (steered and (workflow_id or (file and retry is None))):
-        fail("give FILE, or one of --pause, --resume and --retry; --retry takes FILE.", Exit.USAGE)
+        fail("give FILE, or one of --pause, --resume and --retry; --retry takes FILE.")
     if pause or resume:
         name = "resume" if pause is None else "pause"
         with_client(lambda client: updates.steer(client, steered[0], name, as_json))
     if not (file or steered or workflow_id):
-        fail("give FILE, or the --id of a batch.", Exit.USAGE)
+        fail("give FILE, or the --id of a batch.")
     if detach and out is not None:
-        fail("--out and --detach can't be combined.", Exit.USAGE)
+        fail("--out and --detach can't be combined.")
     place = None if out is None else command.place_for("--out", out)
     given, bars = None, None
     if file is not None:
         if what is None:
-            fail("--command: say what is done with each line, such as --command ask.", Exit.USAGE)
+            fail("--command: say what is done with each line, such as --command ask.")
         given, bars = _given(file, what, options or [], fields)
         if dry_run:
             given.forecast.tell(as_json=as_json)
@@ -117,7 +125,7 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     from commands.turn import turn
 
     if any(option.partition("=")[0] in {"--session", "--help"} for option in options):
-        fail("--session and --help can't stand after --.", Exit.USAGE)
+        fail("--session and --help can't stand after --.")
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(what)({"turn": turn, "reflexion": reflexion}.get(what) or getattr(start, what))
     subject = ["--task", "x"] if what == "reflexion" else ["x"]
@@ -130,7 +138,7 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     fields, new, wanted = known[0]
     if new != New() or wanted._replace(required=None, accept_any=False, details=True) != Wanted():
         said = "--id, --again, --detach, --json, --out and --accept-any"
-        fail(f"{said} are of the batch: give them before --.", Exit.USAGE)
+        fail(f"{said} are of the batch: give them before --.")
     given = {name: value for name, value in fields.items() if value is not None}
     del given[COMMANDS[what].request.subject_field]
     given.pop("stream", None)

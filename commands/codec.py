@@ -11,23 +11,10 @@ from google.protobuf import json_format
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from commands.command import Exit, fail, tell
+from commands.command import fail, tell
 from mull.connection import EXPANDED_BYTES, ConfigurationError, chosen_codec, expanded
 from mull.keys import ENCRYPTED, UnreadableError
 
-HELP = {
-    "codec": """
-It has the workers' keys, and MULL_CODEC_TOKEN: who shows this token may read everything. A browser
-shows it once it was entered on the server's own page; only the Web UI at --origin may then read.
-
-Examples:
-
-    mull codec --origin http://localhost:8233
-    temporal workflow show -w ID --codec-endpoint http://localhost:8088 --codec-auth "Bearer TOKEN"
-
-It stops at Ctrl-C. Exit codes: 0 stopped, 2 wrong usage.
-"""
-}
 VARIABLE = "MULL_CODEC_TOKEN"
 SHORTEST = 16
 COOKIE = "mull_codec"
@@ -51,10 +38,23 @@ def codec(
         str, typer.Option(metavar="URL", envvar="MULL_WEB_UI", help="Where the Web UI is.")
     ] = "http://localhost:8233",
 ) -> None:
-    """Serve until a signal."""
+    r"""Decrypt payloads for Temporal's Web UI and command line.
+
+    It has the workers' keys, and MULL_CODEC_TOKEN: who shows this token may read everything. A
+    browser shows it once it was entered on the server's own page; only the Web UI at --origin
+    may then read.
+
+    For example:
+
+        mull codec --origin http://localhost:8233
+        temporal workflow show -w ID --codec-auth "Bearer TOKEN" \
+            --codec-endpoint http://localhost:8088
+
+    It stops at Ctrl-C. Exit codes: 0 stopped, 2 wrong usage.
+    """
     token = os.environ.get(VARIABLE, "")
     if len(token) < SHORTEST:
-        fail(f"set {VARIABLE} to at least {SHORTEST} characters.", Exit.USAGE)
+        fail(f"set {VARIABLE} to at least {SHORTEST} characters.")
     try:
         server = CodecServer(chosen_codec(), token, origin.rstrip("/")).application()
         # To a browser, these two names are two sites.
@@ -62,7 +62,7 @@ def codec(
         tell(f"codec server at http://{name}:{port} for the Web UI at {origin}; Ctrl-C stops it")
         web.run_app(server, host=host, port=port, print=None, access_log=None)
     except (ConfigurationError, OSError) as error:
-        fail(f"{error}.", Exit.USAGE)
+        fail(f"{error}.")
 
 
 class CodecServer:

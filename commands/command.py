@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import logging
 import os
 import re
@@ -10,13 +11,12 @@ import socket
 import sys
 import textwrap
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from enum import IntEnum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from threading import Thread, Timer
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -67,10 +67,21 @@ def tell(words: str) -> None:
         sys.stderr.write("\n".join(parts) + "\n")
 
 
-def fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int = Exit.USAGE) -> NoReturn:
     """Print an error to standard error and exit with this code."""
     tell(f"Error: {message}")
     raise typer.Exit(code)
+
+
+def print_json(document: Any) -> None:
+    """Print the one document of --json to standard output."""
+    sys.stdout.write(json.dumps(document) + "\n")
+
+
+def print_id(identity: str, *, as_json: bool) -> Exit:
+    """Print the id of what was started, which is all that --detach prints."""
+    sys.stdout.write((json.dumps({"id": identity}) if as_json else identity) + "\n")
+    return Exit.DONE
 
 
 def wrong_usage(error: typer.TyperException, group: Any) -> int:
@@ -188,11 +199,11 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
         fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
     except (ConfigurationError, UnreadableError) as error:
         lacks = isinstance(error, UnreadableError) and chosen_codec() is None
-        fail(f"{error}.{IN_CLEAR * lacks}", Exit.USAGE)
+        fail(f"{error}.{IN_CLEAR * lacks}")
     except RPCError as error:
         fail(*_refused(error))
     except ValidationError:
-        fail("This workflow was not started by Mull.", Exit.USAGE)
+        fail("This workflow was not started by Mull.")
     except KeyboardInterrupt:
         raise typer.Exit(Exit.DETACHED) from None
     raise typer.Exit(code)
@@ -253,7 +264,7 @@ def sized(given: Any) -> Any:
 
     size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
     if size > UPDATE_BYTES:
-        fail(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once.", Exit.USAGE)
+        fail(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once.")
     return given
 
 
@@ -287,55 +298,42 @@ def _beside(server: str) -> str | None:
         return None
 
 
+# An option without a value: without this, help shows a type for it.
+flag = partial(typer.Option, metavar="")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[
     str | None,
     typer.Option("--id", help="The workflow's id. If its run is done, print the result again."),
 ]
-Again = Annotated[bool, typer.Option("--again", help="Start anew, even if the run is done.")]
-Detach = Annotated[bool, typer.Option("--detach", help="Return the id at once.")]
+Again = Annotated[bool, flag("--again", help="Start anew, even if the run is done.")]
+Detach = Annotated[bool, flag("--detach", help="Return the id at once.")]
 AcceptAny = Annotated[
-    bool, typer.Option("--accept-any", help="Exit with code 0 although the result is doubtful.")
+    bool, flag("--accept-any", help="Exit with code 0 although the result is doubtful.")
 ]
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
-Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
-Details = Annotated[bool, typer.Option("--details", help="Print all facts and votes of an answer.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-# Options whose names differ from their fields' names.
-FLAGS = {
-    "call_timeout_seconds": "--call-timeout",
-    "review_timeout_seconds": "--review-timeout",
-    "options": "--set",
-    "environment": "--env",
-    "judges": "--judge",
-    "sources": "--source",
-    "environment_seed": "--env-seed",
-    "step_timeout_seconds": "--step-timeout",
-}
-
-
-def option_of(field: str) -> str:
-    """Return the option for a request's field."""
-    return FLAGS.get(field, f"--{field.replace('_', '-')}")
+Estimate = Annotated[bool, flag("--estimate", help="Print the estimated cost and exit.")]
+Yes = Annotated[bool, flag("--yes", help="Start without asking.")]
+Json = Annotated[bool, flag("--json", help="Print one JSON document.")]
 
 
 def options_of(request: "type[Frozen]") -> "dict[str, Option]":
-    """List the fields of a request that are options, in the order of its command's help."""
-    from mull.option import Heading, Option
+    """List the fields of a request that are options."""
+    from mull.option import Option
 
-    moved, found = getattr(request, "headings", {}), dict[str, Option]()
-    for name, field in request.model_fields.items():
-        declared = field.json_schema_extra
-        if isinstance(declared, Option) and (to := moved.get(name, declared.heading)) is not None:
-            found[name] = replace(declared, heading=to)
-    order = get_args(Heading)
-    return dict(sorted(found.items(), key=lambda pair: order.index(pair[1].heading)))
+    declared = {name: field.json_schema_extra for name, field in request.model_fields.items()}
+    return {name: option for name, option in declared.items() if isinstance(option, Option)}
+
+
+def option_of(request: "type[Frozen]", field: str) -> str:
+    """Return the option for a request's field, or for a field of a part of it."""
+    declared = options_of(request).get(field)
+    return (declared and declared.flag) or f"--{field.replace('_', '-')}"
 
 
 # The field that an error names, the wrong part of it, and an index in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
+# The fields that come from a command's argument and not from an option.
+ARGUMENTS = {"question", "query", "prompt", "message", "answer"}
 
 
 def read_stdin(what: str) -> str:
@@ -343,7 +341,7 @@ def read_stdin(what: str) -> str:
     try:
         return typer.get_binary_stream("stdin").read().decode("utf-8")
     except UnicodeDecodeError:
-        fail(f"{what} on standard input is not UTF-8 text.", Exit.USAGE)
+        fail(f"{what} on standard input is not UTF-8 text.")
 
 
 def read_given(option: str, given: str) -> str:
@@ -359,21 +357,21 @@ def read_file(option: str, path: Path) -> str:
         # Line endings are kept: a draft comes back exactly as it was given.
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
-        fail(f"{option}: {path} is not UTF-8 text.", Exit.USAGE)
+        fail(f"{option}: {path} is not UTF-8 text.")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a valid file name"
-        fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
+        fail(f"{option}: {path} can't be read: {said}.")
 
 
 def place_for(option: str, path: Path) -> Path:
     """Return the absolute path of a file to write, or exit with an error if it can't be written."""
     whole = path.resolve()
     if whole.is_dir():
-        fail(f"{option}: {path} is a folder.", Exit.USAGE)
+        fail(f"{option}: {path} is a folder.")
     if not whole.parent.is_dir():
-        fail(f"{option}: there is no folder {whole.parent}.", Exit.USAGE)
+        fail(f"{option}: there is no folder {whole.parent}.")
     if not os.access(whole if whole.exists() else whole.parent, os.W_OK):
-        fail(f"{option}: {path} can't be written.", Exit.USAGE)
+        fail(f"{option}: {path} can't be written.")
     return whole
 
 
@@ -395,47 +393,12 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
 
     from mull.request import explain
 
+    def named(at: re.Match[str]) -> str:
+        field = at[3] or at[2]
+        return f"{at[1]}{field if field in ARGUMENTS else option_of(kind, field)}: "
+
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
         said = explain(error)
-        if option is None:
-            said = FIELD.sub(lambda at: f"{at[1]}{_named(at[3] or at[2])}: ", said)
-        fail(f"{option}: {said}." if option else f"{said}.", Exit.USAGE)
-
-
-def _named(field: str) -> str:
-    """Return the argument or option that a request's field comes from."""
-    arguments = {"question", "query", "prompt", "message", "answer"}
-    return field if field in arguments else option_of(field)
-
-
-def called_with(
-    command: Callable[..., None],
-    tuples: Mapping[str, Callable[..., Any]],
-    taken: Mapping[str, Sequence[str]],
-    readers: Mapping[str, Callable[[str, Any], Any]],
-) -> Callable[..., None]:
-    """Have a command called with the values of its options, as fields of a request and as tuples.
-
-    `taken` are the options of each tuple. What follows `__` in an option's parameter is not part of
-    its field's name.
-    """
-
-    @wraps(command)
-    def called(**given: Any) -> None:
-        made = {
-            name: kind(**{option: given.pop(option) for option in taken[name] if option in given})
-            for name, kind in tuples.items()
-        }
-        fields: dict[str, Any] = {}
-        for name, value in given.items():
-            field, _, end = name.partition("__")
-            if value is not None or field not in fields:
-                fields[field] = False if end == "off" and value else value
-        for name, read in readers.items():
-            value = fields.get(name)
-            fields[name] = None if value is None else read(option_of(name), value)
-        command(**made, **fields)
-
-    return called
+        fail(f"{option}: {said}." if option else f"{FIELD.sub(named, said)}.")

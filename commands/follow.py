@@ -166,14 +166,14 @@ async def _expect_map(client: Client, request: Any) -> None:
         setup = Sampling(request).setup
         known = {"model": setup.model or request.calibration.model}
         if differs := request.calibration.differences(setup.model_copy(update=known), by_hand=True):
-            fail(f"--calibration: the map does not fit: {'; '.join(differs)}.", Exit.USAGE)
+            fail(f"--calibration: the map does not fit: {'; '.join(differs)}.")
         return
     checks = await examine(client, DoctorRequest(offline=True), timedelta(seconds=10))
     states = {check.state for check in checks if check.area in {"calibration", "workers"}}
     if not states & {"ok", "wrong"}:
         said = "--require-probability: without a calibration map no probability is known"
         how = "Fit one with `mull replay --calibrate MAP.json`, and give it with --calibration."
-        fail(f"{said}, and the worker has none. {how}", Exit.USAGE)
+        fail(f"{said}, and the worker has none. {how}")
     tell("Note: the probability will be known only if a map of the worker fits this run.")
 
 
@@ -182,13 +182,13 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     found = await reach(client, run)
     if found.goes_on:
         said = f"a run with the id {run} is already running. Watch it, or choose another id."
-        fail(said, Exit.USAGE)
+        fail(said)
     # Who watches is no part of what is asked, nor is what a long run carries into a new history.
     asked, left = (await request_of(client, found), request), {"stream", "carried"}
     earlier, now = (one and one.model_dump(exclude=left) for one in asked)
     if earlier != now:
         said = f"the run with the id {run} is done, and had another request."
-        fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
+        fail(f"{said} Choose another id, or start anew with --again.")
     tell("This run is done, so nothing is paid again; --again starts it anew.")
     return found.handle
 

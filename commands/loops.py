@@ -288,9 +288,9 @@ async def reach(client: Client, run: str) -> FoundRun:
     loop = next((loop for loop in LOOPS if loop.workflow == description.workflow_type), None)
     if description.workflow_type == MEMORY:
         name = run.removeprefix(memory_id(""))
-        fail(f"{run} is a memory. To see it:\n    mull memory show {name}", Exit.USAGE)
+        fail(f"{run} is a memory. To see it:\n    mull memory show {name}")
     if loop is None:
-        fail("This workflow was not started by Mull.", Exit.USAGE)
+        fail("This workflow was not started by Mull.")
     handle: Handle = client.get_workflow_handle(run, result_type=loop.result)
     return FoundRun(handle, loop, description)
 
@@ -310,7 +310,7 @@ async def reach_open(client: Client, run: str) -> FoundRun:
     found = await reach(client, run)
     if not found.goes_on:
         ended = status_words(found.description.status) or "closed"
-        fail(f"the run has already ended ({ended}).", Exit.USAGE)
+        fail(f"the run has already ended ({ended}).")
     return found
 
 

@@ -3,29 +3,22 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from copy import copy
+from functools import partial, wraps
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import TypeAdapter
 
-from commands.command import (
-    Exit,
-    called_with,
-    checked,
-    fail,
-    option_of,
-    options_of,
-    read_file,
-    tell,
-)
-from mull.option import Form, Option
+from commands.command import checked, fail, option_of, options_of, read_file, tell
+from mull.option import Form, Heading, Option
 from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
 
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
+HEADINGS: tuple[str, ...] = get_args(Heading)
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
 
 
@@ -52,7 +45,7 @@ def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
             if isinstance(cause, JSONDecodeError)
             else ""
         )
-        fail(f"{option}: {path}: {explain(error)}{at}; expected {expected}.", Exit.USAGE)
+        fail(f"{option}: {path}: {explain(error)}{at}; expected {expected}.")
 
 
 def _read_settings(option: str, settings: Sequence[str]) -> Any:
@@ -60,7 +53,7 @@ def _read_settings(option: str, settings: Sequence[str]) -> Any:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            fail(f"{option}: expected NAME=VALUE, such as top_p=0.9.", Exit.USAGE)
+            fail(f"{option}: expected NAME=VALUE, such as top_p=0.9.")
         # Each stop is one more text to stop at.
         given[name] = (*given.get(name, ()), value) if name == "stop" else value
     return checked(SamplingOptions, given, option)
@@ -104,15 +97,15 @@ def takes_fields(
     """
     schema = request.model_json_schema(by_alias=False)["properties"]
     declared = options_of(request)
-    added, readers = list[inspect.Parameter](), dict[str, Callable[[str, Any], Any]]()
+    added, readers = list[inspect.Parameter](), dict[str, Callable[[Any], Any]]()
     for name in names or declared:
-        option = declared[name]
-        added += _options(name, schema[name], option, under or option.heading)
+        option, flag = declared[name], option_of(request, name)
+        added += _options(name, schema[name], option, flag, under or option.heading)
         if option.form == "json":
             kind = request.model_fields[name].annotation
-            readers[name] = partial(_read_json, kind, option.expected)
+            readers[name] = partial(_read_json, kind, option.expected, flag)
         elif option.form is not None:
-            readers[name] = READERS[option.form].read
+            readers[name] = partial(READERS[option.form].read, flag)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command)
@@ -123,29 +116,59 @@ def takes_fields(
             elif one.kind is not one.VAR_KEYWORD:
                 kept.append(one.replace(kind=one.KEYWORD_ONLY))
         grouped = {name: _grouped(kind) for name, kind in tuples.items()}
-        taken = {name: [one.name for one in options] for name, options in grouped.items()}
-        called = called_with(command, tuples, taken, readers)
-        options = [one for group in grouped.values() for one in group]
+
+        @wraps(command)
+        def called(**given: Any) -> None:
+            made = {
+                name: tuples[name](**{one.name: given.pop(one.name) for one in options})
+                for name, options in grouped.items()
+            }
+            fields = _merged(given)
+            for name, read in readers.items():
+                value = fields.get(name)
+                fields[name] = None if value is None else read(value)
+            command(**made, **fields)
+
+        options = [*kept, *added, *(one for group in grouped.values() for one in group)]
         called.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[*kept, *options, *added]
+            parameters=sorted(options, key=_place)
         )
         return called
 
     return decorate
 
 
+def _merged(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Make one value of an option and its second name, and False of one that turns a field off."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        field, _, end = name.partition("__")
+        if value is not None or field not in fields:
+            fields[field] = False if end == "off" and value else value
+    return fields
+
+
+def _place(parameter: inspect.Parameter) -> int:
+    """Return the place of a parameter in help: by its heading, a command's own ones first."""
+    heading = parameter.annotation.__metadata__[0].rich_help_panel
+    return HEADINGS.index(heading) if heading in HEADINGS else -1
+
+
 def _grouped(kind: Any) -> list[inspect.Parameter]:
     """List the fields of a tuple that are options."""
-    hints = get_type_hints(kind, include_extras=True)
-    return [
-        _parameter(name, hint, kind._field_defaults[name])
-        for name, hint in hints.items()
-        if get_origin(hint) is Annotated
-    ]
+    found = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            shown = copy(hint.__metadata__[0])
+            shown.rich_help_panel = HEADINGS[-1]
+            own: Any = get_args(hint)[0]
+            default = kind._field_defaults[name]
+            found.append(_parameter(name, Annotated[own, shown], default))
+    return found
 
 
 def _options(
-    name: str, field: Mapping[str, Any], option: Option, panel: str
+    name: str, field: Mapping[str, Any], option: Option, flag: str, panel: str
 ) -> list[inspect.Parameter]:
     """Make a field's option, and a hidden one if it has a second name.
 
@@ -160,10 +183,10 @@ def _options(
     elif choices:
         kind, metavar = Literal[*choices], few if len(few) <= FEW else "CHOICE"
     else:
-        kind, metavar = TYPES[value["type"]], None
+        kind, metavar = TYPES[value["type"]], "" if value["type"] == "boolean" else None
     off = kind is bool and field.get("default")
     shown = typer.Option(
-        f"--no-{name.replace('_', '-')}" if off else option_of(name),
+        f"--no-{name.replace('_', '-')}" if off else flag,
         help=_help(option, field, value, choices if len(few) > FEW else ()),
         metavar=metavar,
         envvar=option.variable,
@@ -195,7 +218,7 @@ def _help(
     if "default" not in field:
         said.append("required")
     elif default is not None and not isinstance(default, bool | list | dict):
-        said.append(f"{default} by default")
+        said.append(f"{default if isinstance(default, str) else format(default, ',')} by default")
     if option.also:
         said.append(f"or {option.also}")
     return "; ".join(said) + "."

@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 def require_scipy(command: str) -> None:
     """Exit with code 2 and the extra's name where scipy, which measures, is not installed."""
     if find_spec("scipy") is None:
-        fail(f"{command} needs scipy: pip install 'mull[measure]'.", Exit.USAGE)
+        fail(f"{command} needs scipy: pip install 'mull[measure]'.")
 
 
 def read_lines(
@@ -49,7 +49,7 @@ def read_lines(
         lines = file.read_bytes().split(b"\n")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a valid file name"
-        fail(f"{file} can't be read: {said}.", Exit.USAGE)
+        fail(f"{file} can't be read: {said}.")
     digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
     found = []
     for number, line in enumerate(lines, start=1):
@@ -57,9 +57,9 @@ def read_lines(
             try:
                 found.append(read(_fields(line, digits)))
             except ValueError as error:
-                fail(f"{file}, line {number}: {explain(error)}.", Exit.USAGE)
+                fail(f"{file}, line {number}: {explain(error)}.")
     if not found:
-        fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
+        fail(f"{file} is empty: expected lines like {form}")
     return found
 
 

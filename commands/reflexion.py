@@ -31,6 +31,7 @@ from commands.command import (
     Exit,
     connected,
     fail,
+    flag,
     new_id,
     say_unserved,
     tell,
@@ -45,46 +46,13 @@ from mull.agents.memory import SharedMemory
 from mull.agents.request import ReflexionRequest
 from mull.text import neutral, tally_words
 
-HELP = {
-    "reflexion": """
-The agent acts in an environment, is evaluated at the end of each episode, and reflects on why it
-failed before it tries again. Environments: code, documents, puzzles, textworld, and those that the
-worker was given (mull-worker --environments MODULE).
-
-Examples:
-
-    mull reflexion --env code --task HumanEval/0 > solution.py
-    mull reflexion --env puzzles --task chain_sum:3 --strategy none
-    mull reflexion --env documents --docs notes --tasks questions.jsonl --task q7
-    mull reflexion --env code --tasks human-eval --scope environment --id evening
-    mull batch --id evening
-
-The answer of the best episode goes to standard output, everything else to standard error. With
---tasks and no --task, every task of FILE is tried, one after the other, as a batch: a line of JSON
-for each, and how many were solved after 1 episode, after 2 and so on. Of FILE only the names are
-read here (task_id, id or task of a line of JSON, or plain lines); tasks of code and documents are
-read by the worker, from the same path in a folder of its MULL_TASKS. Budgets in tokens and US
-dollars are for all tasks together.
-
-Exit codes: 0 solved, 1 failed, 2 wrong usage, 3 no server or worker, 4 not solved, or not to be
-built on: only a model judged, or the hidden test fails (--accept-any makes these 0 where there is
-an answer), or no verdict by --require-cases, 5 cancelled, 130 detached (the run goes on).
-""",
-    "memory": """
-Examples:
-
-    mull memory show parsing
-    mull memory clear parsing --scope code
-""",
-}
-
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
 # Their tasks are more than a name, which the worker reads in a file.
 READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
 _task = partial(typer.Option, rich_help_panel="Task")
 BY_CASES = "Exit with code 4 where the hidden test ran beside the code, or not at all."
-RequireCases = Annotated[bool, typer.Option("--require-cases", help=BY_CASES)]
+RequireCases = Annotated[bool, flag("--require-cases", help=BY_CASES)]
 
 
 @takes_fields(ReflexionRequest)
@@ -105,19 +73,44 @@ def reflexion(
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start an agent on a task, or on each task of a list."""
+    """Try a task in episodes, and reflect on each that fails.
+
+    The agent acts in an environment, is evaluated at the end of each episode, and reflects on
+    why it failed before it tries again. Environments: code, documents, puzzles, textworld, and
+    those that the worker was given (mull-worker --environments MODULE).
+
+    For example:
+
+        mull reflexion --env code --task HumanEval/0 > solution.py
+        mull reflexion --env puzzles --task chain_sum:3 --strategy none
+        mull reflexion --env documents --docs notes --tasks questions.jsonl --task q7
+        mull reflexion --env code --tasks human-eval --scope environment --id evening
+        mull batch --id evening
+
+    The answer of the best episode goes to standard output, everything else to standard error.
+    With --tasks and no --task, every task of FILE is tried, one after the other, as a batch: a
+    line of JSON for each, and how many were solved after 1 episode, after 2 and so on. Of FILE
+    only the names are read here (task_id, id or task of a line of JSON, or plain lines); tasks
+    of code and documents are read by the worker, from the same path in a folder of its
+    MULL_TASKS. Budgets in tokens and US dollars are for all tasks together.
+
+    Exit codes: 0 solved, 1 failed, 2 wrong usage, 3 no server or worker, 4 not solved, or not
+    to be built on: only a model judged, or the hidden test fails (--accept-any makes these 0
+    where there is an answer), or no verdict by --require-cases, 5 cancelled, 130 detached (the
+    run goes on).
+    """
     wanted = wanted._replace(required=1.0 if require_cases else None)
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
-        fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.", Exit.USAGE)
+        fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.")
     if task is not None:
         own = None if tasks in {None, HUMAN_EVAL} else tasks
         fields |= {"task": task, "tasks": own and place_of("file", own)}
         start.begin(ReflexionRequest, fields, new, wanted)
         return
     if tasks is None:
-        fail("give --task NAME, or --tasks FILE.", Exit.USAGE)
+        fail("give --task NAME, or --tasks FILE.")
     if new.again:
-        fail("--again is for one task: give the list another --id.", Exit.USAGE)
+        fail("--again is for one task: give the list another --id.")
     bounds = {name: fields.pop(name) for name in ("budget_tokens", "budget_usd")}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
     identity = new.workflow_id or new_id("reflexion", fields["environment"] or "")
@@ -162,11 +155,11 @@ def names_in(file: str) -> tuple[list[tuple[int, str]], bool]:
             name = next((row[key] for key in NAMES if key in row), None)
             if not isinstance(name, str | int) or isinstance(name, bool):
                 form = f"JSON with one of {', '.join(NAMES)}"
-                fail(f"{file}, line {line}: expected {form}, or a name alone.", Exit.USAGE)
+                fail(f"{file}, line {line}: expected {form}, or a name alone.")
         if name != "":
             names.append((line, str(name)))
     if not names:
-        fail(f"--tasks: {file} has no tasks.", Exit.USAGE)
+        fail(f"--tasks: {file} has no tasks.")
     return names, structured
 
 
@@ -187,7 +180,13 @@ async def memory(
     ] = None,
     as_json: command.Json = False,
 ) -> Exit:
-    """Show a memory that runs share, or forget what it holds."""
+    """Show or clear a memory that runs of reflexion share.
+
+    For example:
+
+        mull memory show parsing
+        mull memory clear parsing --scope code
+    """
     if missing := await unserved(client, ("mull",)):
         say_unserved(missing, "memory", waits=False)
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(memory_id(name))
@@ -195,16 +194,16 @@ async def memory(
         held = await handle.query("memory", result_type=SharedMemory, rpc_timeout=LOOK)
         if scope is not None and scope not in held.scopes:
             known = ", ".join(held.scopes) or "none"
-            fail(f"the memory {name} has no scope {scope}; its scopes: {known}.", Exit.USAGE)
+            fail(f"the memory {name} has no scope {scope}; its scopes: {known}.")
         if action == "clear":
             await handle.execute_update("clear", scope)
     except (WorkflowQueryFailedError, WorkflowUpdateFailedError):
-        fail(f"{memory_id(name)} is no memory, but another run of that id.", Exit.USAGE)
+        fail(f"{memory_id(name)} is no memory, but another run of that id.")
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND or "amespace" in error.message:
             raise
         made = "A run with --memory makes it once it has reflected"
-        fail(f"there is no memory {name}. {made}.", Exit.USAGE)
+        fail(f"there is no memory {name}. {made}.")
     _print_memory(name, action, held, scope, as_json=as_json)
     return Exit.DONE
 

@@ -16,19 +16,6 @@ from mull.connection import address
 from mull.telemetry import SEARCH_ATTRIBUTES, search_attributes
 from mull.text import terminal_safe
 
-HELP = {
-    "register": """
-Run it once for each namespace. What is registered already stays as it is. Where the server refuses,
-as Temporal Cloud does, it prints the commands to register them with.
-
-Examples:
-
-    mull register
-    TEMPORAL_NAMESPACE=answers mull register --json
-
-Exit codes: 0 all are registered, 1 refused or of another type, 2 no such namespace, 3 no server.
-"""
-}
 FULL = "cannot have more than"
 CLOUD = (".tmprl.cloud", ".temporal.io")
 REMOVE = "Remove it (on Temporal Cloud, rename it), then run `mull register` again."
@@ -36,7 +23,19 @@ REMOVE = "Remove it (on Temporal Cloud, rename it), then run `mull register` aga
 
 @connected
 async def register(client: Client, as_json: Json = False) -> Exit:
-    """Register the search attributes that are missing."""
+    """Register Mull's search attributes in the namespace.
+
+    Run it once for each namespace. What is registered already stays as it is. Where the server
+    refuses, as Temporal Cloud does, it prints the commands to register them with.
+
+    For example:
+
+        mull register
+        TEMPORAL_NAMESPACE=answers mull register --json
+
+    Exit codes: 0 all are registered, 1 refused or of another type, 2 no such namespace, 3 no
+    server.
+    """
     known: dict[str, str] = {}
     refused: dict[str, str] = {}
     try:

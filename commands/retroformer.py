@@ -15,53 +15,13 @@ from typer.core import TyperCommand
 from activities.training.activity import variables
 from activities.training.port import VARIABLE, StageTask
 from commands import start
-from commands.command import Exit, checked, fail
+from commands.command import Exit, checked, fail, flag
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
 from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest, held_out
-
-HELP = {
-    "retroformer": """
-As reflexion, with a reward for each step, and with several reflections on each failure: a reward
-model scores them, and the best is kept. `mull train` makes that model, and tunes the reflector.
-
-Example:
-
-    mull retroformer --env code --tasks tasks.jsonl --task t1 \\
-        --reflector reflector/first --reward-model first/reward_model
-
-The reward model is a folder in MULL_ARTIFACTS of a worker that serves the queue mull-train. The
-same worker serves tuned reflectors by OpenAI's interface: workers that call models find them at
-http://127.0.0.1:8091/v1, or where MULL_REFLECTORS says.
-
-Exit codes: as reflexion's.
-""",
-    "train": """
-Each task is tried three times. On each failure two reflections are sampled and tried, and rated by
-what they gain; a reward model learns from the pairs, and the reflector is tuned on its scores. A
-worker that serves the queue mull-train does that (mull-worker --queues train).
-
-Example:
-
-    mull train --env code --tasks tasks.jsonl --id first \\
-        --method kto --base-model base \\
-        --reflector reflector/base --tuned reflector/RUN
-
---reflector is the model as it is called while reflections are collected, and --base-model its
-weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy. With --tuned the tasks held out
-are tried again with the tuned reflector, to measure what was gained; RUN is the id of this run.
-
-The tuned reflector's folder goes to standard output, everything else to standard error. It holds an
-adapter of the base model. `mull train merge first FOLDER` writes the whole model, in float32.
-
-Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn from, cut
-short, or a gain that may be chance (--accept-any makes these 0), 5 cancelled, 130 detached (the run
-goes on).
-""",
-}
 
 RUN = "RUN"
 # Tokens of a row where no option bounds them.
@@ -79,7 +39,23 @@ def retroformer(
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start an agent whose reflections a reward model chooses."""
+    r"""As reflexion, with trained reflections.
+
+    As reflexion, with a reward for each step, and with several reflections on each failure: a
+    reward model scores them, and the best is kept. `mull train` makes that model, and tunes the
+    reflector.
+
+    For example:
+
+        mull retroformer --env code --tasks tasks.jsonl --task t1 \
+            --reflector reflector/first --reward-model first/reward_model
+
+    The reward model is a folder in MULL_ARTIFACTS of a worker that serves the queue mull-train.
+    The same worker serves tuned reflectors by OpenAI's interface: workers that call models find
+    them at http://127.0.0.1:8091/v1, or where MULL_REFLECTORS says.
+
+    Exit codes: as reflexion's.
+    """
     fields |= {"task": task, "tasks": tasks and place_of("file", tasks)}
     wanted = wanted._replace(required=1.0 if require_cases else None)
     start.begin(RetroformerRequest, fields, new, wanted)
@@ -91,24 +67,49 @@ def train(
         str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")
     ],
     estimate: Annotated[
-        bool, typer.Option(help="Only say what memory and how many calls it takes at most.")
+        bool, flag("--estimate", help="Only print what memory and how many calls it takes.")
     ] = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Train a reflector on an environment's tasks."""
+    r"""Train reflections on what they gain in an environment.
+
+    Each task is tried three times. On each failure two reflections are sampled and tried, and
+    rated by what they gain; a reward model learns from the pairs, and the reflector is tuned on
+    its scores. A worker that serves the queue mull-train does that (mull-worker --queues
+    train).
+
+    For example:
+
+        mull train --env code --tasks tasks.jsonl --id first \
+            --method kto --base-model base \
+            --reflector reflector/base --tuned reflector/RUN
+
+    --reflector is the model as it is called while reflections are collected, and --base-model
+    its weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy. With --tuned the tasks
+    held out are tried again with the tuned reflector, to measure what was gained; RUN is the id
+    of this run.
+
+    The tuned reflector's folder goes to standard output, everything else to standard error. It
+    holds an adapter of the base model. `mull train merge first FOLDER` writes the whole model,
+    in float32.
+
+    Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn
+    from, cut short, or a gain that may be chance (--accept-any makes these 0), 5 cancelled, 130
+    detached (the run goes on).
+    """
     names, structured = names_in(tasks)
     if (twice := Counter(name for _, name in names).most_common(1)[0])[1] > 1:
-        fail(f"--tasks: {tasks} has the task {twice[0]} more than once.", Exit.USAGE)
+        fail(f"--tasks: {tasks} has the task {twice[0]} more than once.")
     read = structured and fields["environment"] in READ
     tuned = fields["tuned"]
     if tuned is not None and RUN in tuned and new.workflow_id is None:
-        fail(f"--tuned {tuned}: give the run's own id with --id.", Exit.USAGE)
+        fail(f"--tuned {tuned}: give the run's own id with --id.")
     own = new.workflow_id or RUN
     if fields["control"] and tuned and not tuned.endswith((own, RUN)):
-        fail(f"--control: --tuned must end in the run's id, as reflector/{own}.", Exit.USAGE)
+        fail(f"--control: --tuned must end in the run's id, as reflector/{own}.")
     fields |= {
         "tasks": tuple(name for _, name in names),
         "task_file": place_of("file", tasks) if read else None,
@@ -152,7 +153,7 @@ def _program(name: str, *arguments: str, given: str = "") -> None:
         said = (
             f"`merge` and `--estimate` need {missing}: run them where the worker runs that trains"
         )
-        fail(f"{said}.", Exit.USAGE)
+        fail(f"{said}.")
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
     known = variables(os.environ, Path(os.environ[VARIABLE]))
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours

@@ -50,12 +50,6 @@ from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from mull.keys import UnreadableError
 from mull.text import tally_words, terminal_safe, usd
 
-HELP = {
-    "show": "Example: mull show ask-is-91-prime-7f3a91c2",
-    "watch": "Example: mull watch ask-is-91-prime-7f3a91c2",
-    "list": 'Example: mull list --where "MullNeedsReview = true"',
-    "report": "Example: mull report ask-is-91-prime-7f3a91c2 --html report.html",
-}
 SHOWN = (
     "MullStopReason",
     "MullConfidence",
@@ -96,7 +90,10 @@ Row: TypeAlias = Mapping[str, Any]
 async def show(
     client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
 ) -> Exit:
-    """Show a run."""
+    """Show a run: its result, or where it stands.
+
+    Example: mull show ask-is-91-prime-7f3a91c2
+    """
     found = await reach(client, run)
     handle, loop = found.handle, found.loop
     if not found.goes_on:
@@ -120,7 +117,10 @@ async def show(
 async def watch(
     client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
 ) -> Exit:
-    """Follow a run."""
+    """Follow a run live until it ends; Ctrl-C detaches and never cancels.
+
+    Example: mull watch ask-is-91-prime-7f3a91c2
+    """
     found = await reach(client, run)
     request = await request_of(client, found)
     return await follow(found.handle, found.loop, request, Wanted(as_json, accept_any))
@@ -132,15 +132,18 @@ async def report(
     run: Id,
     html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
 ) -> Exit:
-    """Write a page."""
+    """Write a page about a finished run: curves, decisions and cost.
+
+    Example: mull report ask-is-91-prime-7f3a91c2 --html report.html
+    """
     found = await reach(client, run)
     if found.loop is SESSION:
-        fail(f"{run} is a session. Its turns have pages, such as {run}-turn-1.", Exit.USAGE)
+        fail(f"{run} is a session. Its turns have pages, such as {run}-turn-1.")
     if not found.loop.answers:
         again = f"the same calibrate command with --id {run} and --html {html}"
-        fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
+        fail(f"{run} is a batch of runs. To write its findings, run {again}.")
     if found.goes_on:
-        fail(f"the run has not ended. Follow it with `mull watch {run}`.", Exit.USAGE)
+        fail(f"the run has not ended. Follow it with `mull watch {run}`.")
     place = place_for("--html", html)
     try:
         result = await found.handle.result()
@@ -169,10 +172,13 @@ async def list_(
     log: Annotated[Path | None, typer.Option(metavar="FILE", help=LOG)] = None,
     as_json: Json = False,
 ) -> Exit:
-    """List runs."""
+    """List runs, newest first, with how each one ended.
+
+    Example: mull list --where "MullNeedsReview = true"
+    """
     place = None if log is None else place_for("--log", log)
     if place is not None and place.exists():
-        fail(f"--log: {log} exists, and may hold gold answers. Choose another file.", Exit.USAGE)
+        fail(f"--log: {log} exists, and may hold gold answers. Choose another file.")
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     ended = "ExecutionStatus != 'ContinuedAsNew'"
     parts = [f"WorkflowType IN ({types})", f"({where})" if where else ended]
@@ -182,7 +188,7 @@ async def list_(
         # The search attributes may not be registered on this server.
         rows = await _rows(client, [*parts, f"{PARENT} IS NULL"], limit)
     if rows is None:
-        fail(f"--where: the server can't read this filter. {FILTERS}", Exit.USAGE)
+        fail(f"--where: the server can't read this filter. {FILTERS}")
     if place is not None:
         lines = [line async for line in _log(client, rows)]
         write_file(place, "".join(lines), f"answers of {tally_words(len(lines), 'run')}")

@@ -74,7 +74,7 @@ async def send(
             if kind == SESSION_ENDED:
                 fail(f"{said}. Send the message again to go on with it.", Exit.FAILED)
             if kind != SESSION_CONTINUES:
-                fail(f"refused: {said}.", Exit.USAGE)
+                fail(f"refused: {said}.")
         finally:
             answer.cancel()
             await asyncio.gather(answer, return_exceptions=True)
@@ -120,11 +120,11 @@ async def _going_on(client: Client, session: str, request: SessionRequest) -> Se
             raise
         return request
     if found.loop is not SESSION:
-        fail(f"{session} is a run of its own, and no session.", Exit.USAGE)
+        fail(f"{session} is a run of its own, and no session.")
     if found.goes_on:
         began = await request_of(client, found)
         others = [
-            option_of(name)
+            option_of(SessionRequest, name)
             for name in sorted(request.model_fields_set)
             if name in STATE or getattr(began, name) != getattr(request, name)
         ]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from commands import command, follow
-from commands.command import Exit, fail, option_of, options_of, with_client
+from commands.command import fail, flag, option_of, options_of, with_client
 from commands.follow import New, Wanted
 from commands.options import takes_fields
 from mull.critique.criteria import Criterion
@@ -24,60 +24,10 @@ from mull.request import Request
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import Bars
 
-HELP = {
-    "ask": """
-Examples:
-
-    mull ask "Is 91 prime?"
-    mull ask "What is 17 * 23?" --answers number --preset thrifty
-    mull ask - --json --require-confidence 0.8 < question.txt
-    mull ask "Is it due?" --context contract.md --system lawyer.txt --set top_p=0.9
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
-consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these 0), or
-below --require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
-""",
-    "reflect": """
-Examples:
-
-    mull reflect "Compare Kafka and Pulsar for an audit log" > answer.md
-    mull reflect "Document parse_date()" --draft draft.md --review-below 0.6
-    mull reflect - --judge openai/gpt-5-mini --json < query.txt
-    mull reflect "Reply to Ann: ..." --criterion "tone*2=It is courteous."
-    mull reflect "Now answer her" --messages talk.json --context prices.md
-
-The best draft goes to standard output, everything else to standard error. A judge sees what
---context and --messages give, since a draft may rest on it, but not --system and --set.
-
-Guardrails cap the score of a draft that has a defect anyone can check, such as JSON that does not
-parse or a citation of a source that is not there. One that needs sources or certain criteria, such
-as no_sources, does nothing without them, even if --guardrail names it.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, or none that a
-judge could score (--accept-any makes this 0), or below --require-score, 5 cancelled, 130 detached
-(the run goes on).
-""",
-    "agent": """
-The agent chooses between research and code, unless --mode is given. A report cites its sources as
-[1] and is checked against them; code is tested in a sandbox. The run also ends at any bound.
-
-Examples:
-
-    mull agent "Compare the two proposals" --docs notes > report.md
-    mull agent "Write fib(n)" --tests test_fib.py --out fib.py
-    mull agent - --docs /srv/docs --json --require-closed < prompt.txt
-
-The report or the code goes to standard output or to --out, everything else to standard error.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no report and no code, or
-still open: critiques, failing tests (--accept-any makes this 0, but not with --require-closed),
-5 cancelled, 130 detached (the run goes on).
-""",
-}
-
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
 
 _file = partial(typer.Option, metavar="FILE")
+_share = partial(typer.Option, min=0, max=1, metavar="SHARE")
 _guard = partial(typer.Option, rich_help_panel="Guardrails")
 
 
@@ -85,19 +35,35 @@ _guard = partial(typer.Option, rich_help_panel="Guardrails")
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     require_confidence: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
+        float | None,
+        _share(help="Exit with code 4 below this agreement."),
     ] = None,
     require_probability: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
+        _share(help="Exit with code 4 below this, or where it is unknown."),
     ] = None,
-    details: command.Details = False,
+    details: Annotated[
+        bool, flag("--details", help="Print all facts and votes of an answer.")
+    ] = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start a run of self-consistency."""
+    """Ask a question and sample until the answers converge.
+
+    For example:
+
+        mull ask "Is 91 prime?"
+        mull ask "What is 17 * 23?" --answers number --preset thrifty
+        mull ask - --json --require-confidence 0.8 < question.txt
+        mull ask "Is it due?" --context contract.md --set top_p=0.9
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
+    consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these
+    0), or below --require-confidence or --require-probability, 5 cancelled, 130 detached (the
+    run goes on).
+    """
     fields["question"] = subject_of(question, "the question")
     bars = Bars(require_confidence, require_probability)
     wanted = wanted._replace(required=bars if bars != Bars() else None, details=details)
@@ -119,7 +85,7 @@ def reflect(
         str | None,
         _file(
             help="Judge this draft instead of generating one; - reads standard input.",
-            rich_help_panel="Writer and draft",
+            rich_help_panel="Draft",
         ),
     ] = None,
     criterion: Annotated[
@@ -135,20 +101,42 @@ def reflect(
         _guard(help=guardrail_help(), metavar="NAME", autocompletion=known_guardrails),
     ] = None,
     no_guardrails: Annotated[
-        bool, _guard("--no-guardrails", help="Run only the guardrails that --guardrail names.")
+        bool,
+        _guard("--no-guardrails", metavar="", help="Run only those that --guardrail names."),
     ] = False,
     require_score: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
+        _share(help="Exit with code 4 below this score, or without a score."),
     ] = None,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start a run of reflection."""
+    """Write a draft, judge it, and revise it while its score is low.
+
+    For example:
+
+        mull reflect "Compare Kafka and Pulsar for an audit log" > answer.md
+        mull reflect "Document parse_date()" --draft draft.md --review-below 0.6
+        mull reflect - --judge openai/gpt-5-mini --json < query.txt
+        mull reflect "Reply to Ann: ..." --criterion "tone*2=It is courteous."
+        mull reflect "Now answer her" --messages talk.json --context prices.md
+
+    The best draft goes to standard output, everything else to standard error. A judge sees what
+    --context and --messages give, since a draft may rest on it, but not --system and --set.
+
+    Guardrails cap the score of a draft that has a defect anyone can check, such as JSON that
+    does not parse or a citation of a source that is not there. One that needs sources or
+    certain criteria, such as no_sources, does nothing without them, even if --guardrail names
+    it.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, or none that
+    a judge could score (--accept-any makes this 0), or below --require-score, 5 cancelled, 130
+    detached (the run goes on).
+    """
     if (query, draft) == ("-", "-"):
-        fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
+        fail("QUERY and --draft can't both read standard input.")
     fields["query"] = subject_of(query, "the query")
     fields["draft"] = None if draft is None else command.read_given("--draft", draft)
     if criterion:
@@ -156,7 +144,7 @@ def reflect(
     unknown = [name for name in guardrail or [] if name not in known_guardrails()]
     if unknown:
         expected = f"expected any of {', '.join(known_guardrails())}"
-        fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
+        fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.")
     if guardrail or no_guardrails:
         fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
     begin(ReflectOnResultRequest, fields, new, wanted._replace(required=require_score))
@@ -177,22 +165,39 @@ def agent(
     ] = None,
     out: Annotated[Path | None, _file(help="Write the report or the code to this file.")] = None,
     require_closed: Annotated[
-        bool,
-        typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
+        bool, flag("--require-closed", help="Exit with code 4 if critiques or an error remain.")
     ] = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start a run of the multi-path agent."""
+    """Research documents or write code, until nothing is open.
+
+    The agent chooses between research and code, unless --mode is given. A report cites its
+    sources as [1] and is checked against them; code is tested in a sandbox. The run also ends
+    at any bound.
+
+    For example:
+
+        mull agent "Compare the two proposals" --docs notes > report.md
+        mull agent "Write fib(n)" --tests test_fib.py --out fib.py
+        mull agent - --docs /srv/docs --json --require-closed < prompt.txt
+
+    The report or the code goes to standard output or to --out, everything else to standard
+    error.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no report and no code,
+    or still open: critiques, failing tests (--accept-any makes this 0, but not with
+    --require-closed), 5 cancelled, 130 detached (the run goes on).
+    """
     if out is not None and new.detach:
-        fail("--out and --detach can't be combined.", Exit.USAGE)
+        fail("--out and --detach can't be combined.")
     coding = {"tests": tests, "packages": fields["packages"], "entry": fields["entry"]}
     for option, given in coding.items():
         if fields["mode"] == "research" and given is not None:
             said = f"--{option} is only for code, and can't be combined with --mode research."
-            fail(said, Exit.USAGE)
+            fail(said)
     known = {name: fields.pop(name) for name in options_of(Limits)}
     fields["limits"] = {name: one for name, one in known.items() if one is not None} or None
     fields["prompt"] = subject_of(prompt, "the prompt")
@@ -228,14 +233,14 @@ def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted)
 
 def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, object]]:
     if preset is not None:
-        fail("--criteria and --criterion can't be combined.", Exit.USAGE)
+        fail("--criteria and --criterion can't be combined.")
     found = []
     for text in given:
         head, _, meaning = text.partition("=")
         name, star, weight = head.partition("*")
         if not meaning.strip():
             example = '"tone*2=It is courteous."'
-            fail(f"--criterion: expected {CRITERION_FORM}, such as {example}", Exit.USAGE)
+            fail(f"--criterion: expected {CRITERION_FORM}, such as {example}")
         known: dict[str, Any] = {
             "name": name.strip(),
             "meaning": meaning,
@@ -257,14 +262,14 @@ def _tests(path: Path) -> dict[str, str]:
                 warnings.simplefilter("ignore")
                 ast.parse(known["text"], path.name)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            fail(f"--tests: {path} is not Python: {error}.", Exit.USAGE)
+            fail(f"--tests: {path} is not Python: {error}.")
     return known
 
 
 def unused(request: Request, given: Collection[str]) -> list[str]:
     """Name the given fields that have no effect in this request, and say why, as options."""
-    said = []
-    for field, option in options_of(type(request)).items():
+    said, kind = [], type(request)
+    for field, option in options_of(kind).items():
         others = [one for one in (option.only_with or {}).items() if hasattr(request, one[0])]
         known = [(getattr(request, other), values) for other, values in others]
         # 0 is a value, too.
@@ -275,9 +280,9 @@ def unused(request: Request, given: Collection[str]) -> list[str]:
         if field in given and effects and not any(effects):
             other, values = others[0]
             why = (
-                f"out {option_of(other)}"
+                f"out {option_of(kind, other)}"
                 if values is None
-                else f" {option_of(other)} {known[0][0]}"
+                else f" {option_of(kind, other)} {known[0][0]}"
             )
-            said.append(f"{option_of(field)} has no effect with{why}")
+            said.append(f"{option_of(kind, field)} has no effect with{why}")
     return said

@@ -7,9 +7,7 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from commands.command import Exit, Id, Json, fail, tell, with_client
+from commands.command import Exit, Id, Json, fail, flag, tell, with_client
 from commands.loops import reach, request_of
 from mull.telemetry import ENDPOINT
 from mull.text import tally_words, terminal_safe
@@ -19,18 +17,19 @@ if TYPE_CHECKING:
 
     from spans import Rebuilt
 
-HELP = {
-    "traces": "Rebuilds what a killed worker had not sent yet. Each span has the id that the worker"
-    " gave it, so a receiver that keeps one span for each id has none twice."
-    "\n\nExample: mull traces ask-is-91-prime-7f3a91c2 --send"
-}
-Send = Annotated[bool, typer.Option("--send", help=f"Send the spans to {ENDPOINT}.")]
+Send = Annotated[bool, flag("--send", help=f"Send the spans to {ENDPOINT}.")]
 
 
 def traces(run: Id, send: Send = False, as_json: Json = False) -> None:
-    """Rebuild spans."""
+    """Rebuild the spans of a run from its history, to show or send them.
+
+    Rebuilds what a killed worker had not sent yet. Each span has the id that the worker gave
+    it, so a receiver that keeps one span for each id has none twice.
+
+    Example: mull traces ask-is-91-prime-7f3a91c2 --send
+    """
     if send and not os.environ.get(ENDPOINT):
-        fail(f"--send: set {ENDPOINT} to where the spans should go.", Exit.USAGE)
+        fail(f"--send: set {ENDPOINT} to where the spans should go.")
     with_client(lambda client: _traces(client, run, send, as_json))
 
 

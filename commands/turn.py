@@ -6,31 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from commands import command, sessions, start
-from commands.command import Exit, fail, with_client
+from commands.command import fail, with_client
 from commands.follow import New, Wanted
 from commands.options import takes_fields
 from mull.turn.request import ToolTurnRequest
 from mull.turn.session import SessionMessage, SessionRequest
-
-HELP = {
-    "turn": """
-The model answers, or calls tools first: python, calculate, current_time, documents (with --docs),
-and whatever the worker has been given. A call that may write waits until a person allows it.
-
-Examples:
-
-    mull turn "What is 2 ** 100, and is today a weekday?" > answer.txt
-    mull turn "Which of these contracts ends first?" --docs contracts --tools documents,calculate
-    mull turn "File this bug" --think-level low --reflect-every 1
-    mull review turn-file-this-bug-7f3a91c2 --allow 1
-    mull turn "And how many are open?" --session bugs
-
-The answer goes to standard output, everything else to standard error.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer within the budget
-(--accept-any makes this 0), 5 cancelled, 130 detached (the turn goes on).
-"""
-}
 
 
 @takes_fields(ToolTurnRequest)
@@ -49,13 +29,31 @@ def turn(
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Start a turn."""
+    """Answer a message with tools, and reflect midway.
+
+    The model answers, or calls tools first: python, calculate, current_time, documents (with
+    --docs), and whatever the worker has been given. A call that may write waits until a person
+    allows it.
+
+    For example:
+
+        mull turn "What is 2 ** 100, and is today a weekday?" > answer.txt
+        mull turn "Which of these ends first?" --docs contracts --tools documents
+        mull turn "File this bug" --think-level low --reflect-every 1
+        mull review turn-file-this-bug-7f3a91c2 --allow 1
+        mull turn "And how many are open?" --session bugs
+
+    The answer goes to standard output, everything else to standard error.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer within the
+    budget (--accept-any makes this 0), 5 cancelled, 130 detached (the turn goes on).
+    """
     fields["message"] = start.subject_of(message, "the message")
     if fields["stream"] is None and not new.detach:
         fields["stream"] = sys.stderr.isatty() or None
     if session is not None and (new.again or not session.strip()):
         wrong = "and --again can't be combined" if new.again else "needs the id of a conversation"
-        fail(f"--session {wrong}.", Exit.USAGE)
+        fail(f"--session {wrong}.")
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)

@@ -23,6 +23,7 @@ from commands.command import (
     checked,
     connected,
     fail,
+    flag,
     read_given,
     say_unserved,
     sized,
@@ -37,23 +38,6 @@ from mull.sampling.result import PersonsAnswer
 from mull.text import lasting_words, revealed, until_words
 from mull.turn.approval import Permission
 
-HELP = {
-    "review": """
-Without an option, show the draft, its evaluation, its feedback and how long the run waits.
-
-Examples:
-
-    mull review reflect-compare-kafka-7f3a91c2
-    mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
-    mull review reflect-compare-kafka-7f3a91c2 --revise "name each license"
-    mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
-    mull review turn-file-this-bug-7f3a91c2 --allow 1-3f9ac2d1
-    mull review turn-file-this-bug-7f3a91c2 --deny 1 "ask the owner first"
-""",
-    "finish": "Example: mull finish ask-is-91-prime-7f3a91c2 --author ann",
-    "cancel": "Example: mull cancel ask-is-91-prime-7f3a91c2",
-    "add": 'Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann',
-}
 # A call as `review` shows it: its number, and the beginning of the digest of what is asked.
 CALL = re.compile(r"([1-9]\d{0,5})(?:-([0-9a-f]{8}))?")
 PATIENCE_SECONDS = 20
@@ -85,7 +69,7 @@ Author = Annotated[str | None, typer.Option(help="Your name, recorded as you giv
 
 def review(
     run: Id,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept the result as it is.")] = False,
+    accept: Annotated[bool, flag("--accept", help="Accept the result as it is.")] = False,
     revise: Annotated[
         str | None, typer.Option(metavar="WORDS", help="Ask for one more revision: what to change.")
     ] = None,
@@ -113,15 +97,27 @@ def review(
     author: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Show what waits for a review, or send a review."""
+    """Show a result that waits for a person, or decide on it.
+
+    Without an option, show the draft, its evaluation, its feedback and how long the run waits.
+
+    For example:
+
+        mull review reflect-compare-kafka-7f3a91c2
+        mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
+        mull review reflect-compare-kafka-7f3a91c2 --revise "name each license"
+        mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
+        mull review turn-file-this-bug-7f3a91c2 --allow 1-3f9ac2d1
+        mull review turn-file-this-bug-7f3a91c2 --deny 1 "ask the owner first"
+    """
     given: dict[str, object] = {"accept": accept or None, "revise": revise, "score": score}
     if allow is not None or deny is not None:
         others = (*given.values(), replace, draft)
         if any(value is not None for value in others) or (allow and deny):
-            fail("give one of --allow, --deny and a review of a result.", Exit.USAGE)
+            fail("give one of --allow, --deny and a review of a result.")
         call, why = (allow or "", "") if deny is None else deny
         if (named := CALL.fullmatch(call)) is None:
-            fail(f"--allow and --deny take a call as `mull review {run}` shows it.", Exit.USAGE)
+            fail(f"--allow and --deny take a call as `mull review {run}` shows it.")
         given = {"call": int(named[1]), "allow": deny is None, "why": why, "author": author}
         word = checked(Permission, given)
         with_client(lambda client: _permit(client, run, word, named[2], as_json))
@@ -133,13 +129,16 @@ def review(
         with_client(lambda client: _review(client, run, said, as_json))
     if author is not None or draft is not None:
         alone = "--draft" if author is None else "--author"
-        fail(f"{alone} needs --accept, --revise, --replace or --score.", Exit.USAGE)
+        fail(f"{alone} needs --accept, --revise, --replace or --score.")
     with_client(lambda client: _show(client, run, as_json))
 
 
 @connected
 async def finish(client: Client, run: Id, author: Author = None, as_json: Json = False) -> Exit:
-    """End a run."""
+    """End a run with what it has, and cancel the calls in flight.
+
+    Example: mull finish ask-is-91-prime-7f3a91c2 --author ann
+    """
     said = checked(Finish, {"author": author})
     found = await reach_open(client, run)
     await _update(client, found, "finish_now", said)
@@ -149,7 +148,10 @@ async def finish(client: Client, run: Id, author: Author = None, as_json: Json =
 
 @connected
 async def cancel(client: Client, run: Id, as_json: Json = False) -> Exit:
-    """Cancel a run."""
+    """Cancel a run and its calls in flight; it ends without a result.
+
+    Example: mull cancel ask-is-91-prime-7f3a91c2
+    """
     await (await reach_open(client, run)).handle.cancel()
     said = f"The run ends without a result. What it had so far:\n    mull show {run}"
     return _done(run, "cancelling", as_json, said)
@@ -163,12 +165,15 @@ async def add(
     author: Author = None,
     as_json: Json = False,
 ) -> Exit:
-    """Add an answer."""
+    """Add an answer of your own to a run, as the next vote.
+
+    Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann
+    """
     found = await reach_open(client, run)
     if found.loop is not SAMPLING:
         reviewed = found.loop.answers and found.loop.actions
         instead = " For this run, use `mull review`." if reviewed else ""
-        fail(f"only runs of `ask` take answers.{instead}", Exit.USAGE)
+        fail(f"only runs of `ask` take answers.{instead}")
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
     number = await _update(client, found, "add_answer", said) + 1
     return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
@@ -178,7 +183,7 @@ async def steer(client: Client, run: str, name: str, as_json: bool) -> Exit:
     """Pause or resume a batch."""
     found = await reach_open(client, run)
     if found.loop is not BATCH:
-        fail(f"{run} is not a batch; only a batch can be paused or resumed.", Exit.USAGE)
+        fail(f"{run} is not a batch; only a batch can be paused or resumed.")
     await _update(client, found, name, None)
     return _done(run, name, as_json, STEERED[name].format(id=run))
 
@@ -201,18 +206,18 @@ async def _permit(
     found = await reach_open(client, run)
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
-        fail(f"only calls of `turn` can be allowed or denied.{turns}", Exit.USAGE)
+        fail(f"only calls of `turn` can be allowed or denied.{turns}")
     seen = await standing_of(found)
     # Of one that is not asked about, the run says so itself.
     for one in (one for one in seen.questions if one.call == said.call):
         again = f"look at it again:\n    mull review {run}"
         if shown is not None and not one.digest.startswith(shown):
-            fail(f"call {one.call} is not the one that was shown; {again}", Exit.USAGE)
+            fail(f"call {one.call} is not the one that was shown; {again}")
         others = f"WorkflowId = {json.dumps(run, ensure_ascii=False)} AND RunId != '{one.run_id}'"
         alone = not (await client.count_workflows(others)).count
         if said.allow and shown is None and (one.doubts or not alone):
             why = one.doubts[0] if one.doubts else "another run had this id"
-            fail(f"{why}. The number alone does not say which call; {again}", Exit.USAGE)
+            fail(f"{why}. The number alone does not say which call; {again}")
         said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
     await _update(client, found, "permit", said)
     done = f"call {said.call} is {'allowed' if said.allow else 'denied'}"
@@ -225,7 +230,7 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen)
     if sheet.waiting is None:
-        fail(f"the run is not waiting for a review. See `mull show {run}`.", Exit.USAGE)
+        fail(f"the run is not waiting for a review. See `mull show {run}`.")
     until = sheet.waiting.until
     if as_json:
         document = {
@@ -257,10 +262,10 @@ async def _reviewable(client: Client, run: str) -> FoundRun:
     if not found.loop.answers:
         kind = "session" if found.loop is SESSION else "batch of runs"
         turns = f" Its turns can, such as {run}-turn-1." if found.loop is SESSION else ""
-        fail(f"{run} is a {kind}; it can't be reviewed.{turns}", Exit.USAGE)
+        fail(f"{run} is a {kind}; it can't be reviewed.{turns}")
     if not found.loop.actions:
         said = "it takes no review: its environment says whether the task is solved"
-        fail(f"{run} is a run of `{found.loop.command}`; {said}.", Exit.USAGE)
+        fail(f"{run} is a run of `{found.loop.command}`; {said}.")
     return found
 
 
@@ -279,7 +284,7 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
                     raise
                 return await run.handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
-        fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
+        fail(f"refused: {getattr(error.cause, 'message', error.cause)}.")
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
         said = f"no worker answered within {PATIENCE_SECONDS} s."
         later = "The update was accepted and applies as soon as a worker is back."

@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-# What options stand under in the help of a command, in this order.
+# What options stand under in the help of a command, in this order: first what is a loop's own.
 Heading: TypeAlias = Literal[
-    "Task", "Reflections", "Episodes", "Memory", "Documents", "Model", "Model and answers",
-    "Writer and draft", "Path and models", "Models and prompts", "What the model is asked with",
-    "Rollouts", "Training", "Tools", "Reflection", "Judges and criteria", "When to stop",
-    "When to revise", "How long to revise", "Code and its tests", "Whether to reflect", "Bounds",
-    "A person's review", "Each run of the code in the sandbox",
+    "Task", "Episodes", "Reflections", "Memory", "Rollouts", "Training", "Path", "Documents",
+    "Tools", "Reflection", "Answers", "When to stop", "Draft", "Judges and criteria", "Guardrails",
+    "When to revise", "How long to revise", "Whether to reflect", "Code and its tests",
+    "Each run of the code in the sandbox", "Model", "Prompts", "What the model is asked with",
+    "Bounds", "A person's review", "The run and its result",
 ]  # fmt: skip
 # How a value is given that is not typed as it stands: the path of a folder or of a text, of several
 # texts, or of JSON; NAME=VALUE several times; names with commas between them; or names of models.
@@ -28,14 +28,15 @@ OnlyWith: TypeAlias = Mapping[str, Sequence[object] | None]
 class Option:
     """How a field is given; its description is the help.
 
-    `expected` says what a file of JSON holds, `also` is a second name, and `variable` is one of the
-    environment.
+    `flag` is its name where that is not the field's, and `also` a second one. `expected` says what
+    a file of JSON holds, and `variable` is one of the environment.
     """
 
     heading: Heading
     form: Form | None = None
     only_with: OnlyWith | None = None
     expected: str = ""
+    flag: str = ""
     also: str = ""
     variable: str | None = None
 
@@ -55,5 +56,6 @@ def option(
     return Field(default, description=description, json_schema_extra=given, **known)
 
 
+model_option = partial(option, "Model")
 bound_option = partial(option, "Bounds")
 review_option = partial(option, "A person's review")

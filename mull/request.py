@@ -1,7 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from mull.option import Heading, bound_option, option, review_option
+from mull.option import bound_option, model_option, option, review_option
 from mull.text import cut_encoded, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -53,13 +53,11 @@ CALL_BYTES = 2_000
 class Request(Frozen):
     """The one object that starts a workflow. Unknown fields are refused by name.
 
-    `subject_field` names the field that says what the run is about, `headings` where the options of
-    inherited fields stand in help (None: nowhere); `result_bytes` is what each call adds to what
-    all calls after it read.
+    `subject_field` names the field that says what the run is about; `result_bytes` is what each
+    call adds to what all calls after it read.
     """
 
     subject_field: ClassVar[str] = ""
-    headings: ClassVar[Mapping[str, Heading | None]] = {}
     result_bytes: ClassVar[float] = 0
 
     def most_calls(self) -> Iterator[tuple[str | None, int]]:
@@ -96,8 +94,8 @@ def call_seconds(limit: int, usual: float = CALL_SECONDS) -> float:
 class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
-    model: ModelName | None = option(
-        "Model", None, "Any LiteLLM name; else the worker's own.", variable="MULL_MODEL"
+    model: ModelName | None = model_option(
+        None, "Any LiteLLM name; else the worker's own.", variable="MULL_MODEL"
     )
     budget_tokens: int | None = bound_option(None, "The most tokens, in and out.", ge=1)
     budget_usd: float | None = bound_option(None, "The most US dollars.", gt=0, allow_inf_nan=False)
@@ -106,7 +104,10 @@ class Bounded(Request):
     )
     max_attempts: int = bound_option(5, "Attempts at one call, retries included.", ge=1, le=100)
     review_timeout_seconds: Seconds | None = review_option(
-        None, "Seconds to wait for a person's review; no limit by default.", only_with=REVIEWS
+        None,
+        "Seconds to wait for a person's review; no limit by default.",
+        only_with=REVIEWS,
+        flag="--review-timeout",
     )
 
     @property
@@ -121,11 +122,12 @@ def output_limit(what: str, usual: int, made: Callable[..., Any]) -> Any:
     return made(None, f"Tokens of one {what}; {said}.", ge=1, le=32_768)
 
 
-def time_out(what: str, usual: float = CALL_SECONDS, also: str = "--call-timeout-seconds") -> Any:
+def time_out(what: str, usual: float = CALL_SECONDS, **named: Any) -> Any:
     """Make the field for a time-out that grows with the limit where it is not set."""
     said = f"{usual:g} by default, more for over {OUTPUT_TOKENS:,} tokens"
     bounds: dict[str, Any] = {"ge": 1, "le": 3_600, "allow_inf_nan": False}
-    return bound_option(None, f"Seconds for one {what}; {said}.", also=also, **bounds)
+    named = named or {"flag": "--call-timeout", "also": "--call-timeout-seconds"}
+    return bound_option(None, f"Seconds for one {what}; {said}.", **named, **bounds)
 
 
 class Record(Frozen):
@@ -231,7 +233,10 @@ class Framing(Frozen):
         (), EARLIER, "json", expected=MESSAGES, max_length=3_000
     )
     options: SamplingOptions = framing_option(
-        SamplingOptions(), f"{SAMPLED} {', '.join(SamplingOptions.model_fields)}.", "settings"
+        SamplingOptions(),
+        f"{SAMPLED} {', '.join(SamplingOptions.model_fields)}.",
+        "settings",
+        flag="--set",
     )
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import command, plans
-from commands.command import Exit, checked, fail, options_of
+from commands.command import checked, fail, flag, options_of
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
@@ -25,34 +25,6 @@ from mull.text import tally_words, terminal_safe, usd
 if TYPE_CHECKING:
     from commands.measuring.findings import Findings, Read
 
-HELP = {
-    "calibrate": """
-FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
-label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
-
-Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once with the
-criteria listed in reverse. What is printed: agreement with the labels, calibration, biases,
-repeatability, cost, and the score from which on a draft should pass. First comes an estimate of
-the spend, on standard error.
-
-Repeat the command with the same --id to continue a cancelled batch, or to show one that has ended:
-nothing is paid twice. It asks before it starts only in a terminal; --estimate starts nothing.
-
-Examples:
-
-    mull calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
-
-    mull calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
-
-    mull calibrate examples/labelled-drafts.jsonl \\
-    --judge embedded/smollm2-135m --repeats 1 --no-position
-
-The last one needs `mull dev` and no key, and takes some minutes; its toy model's scores are noise.
-
-Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be read,
-3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
-"""
-}
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 REVERSED = "reversed"
@@ -83,7 +55,7 @@ def calibrate(
         int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft.")
     ] = 2,
     no_position: Annotated[
-        bool, typer.Option("--no-position", help="Skip the evaluation with reversed criteria.")
+        bool, flag("--no-position", help="Skip the evaluation with reversed criteria.")
     ] = False,
     pass_at: Annotated[
         float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
@@ -98,14 +70,41 @@ def calibrate(
     as_json: command.Json = False,
     **fields: Any,
 ) -> None:
-    """Calibrate judges on a file, and print how good they are."""
+    r"""Measure how good a judge is, on drafts that people have labelled.
+
+    FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The label
+    is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the
+    draft.
+
+    Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once
+    with the criteria listed in reverse. What is printed: agreement with the labels,
+    calibration, biases, repeatability, cost, and the score from which on a draft should pass.
+    First comes an estimate of the spend, on standard error.
+
+    Repeat the command with the same --id to continue a cancelled batch, or to show one that has
+    ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate starts
+    nothing.
+
+    For example:
+
+        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
+        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
+        mull calibrate examples/labelled-drafts.jsonl \
+            --judge embedded/smollm2-135m --repeats 1 --no-position
+
+    The last one needs `mull dev` and no key, and takes some minutes; its toy model's scores are
+    noise.
+
+    Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be
+    read, 3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
+    """
     plans.require_scipy("calibrate")
     examples = plans.read_lines(file, read_example, FORM)
     judges = judge or []
     if not judges:
-        fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
+        fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.")
     if len(set(judges)) < len(judges):
-        fail("--judge: the same model is given twice.", Exit.USAGE)
+        fail("--judge: the same model is given twice.")
     known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": fields["criteria"]}
     known |= {"guardrails": []} if no_guardrails else {}
     judging, *_ = (checked(ReflectOnResultRequest, known | {"judges": [name]}) for name in judges)

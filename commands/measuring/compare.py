@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import command, plans
-from commands.command import Exit, checked, fail, options_of
+from commands.command import checked, fail, options_of
 from commands.measuring.replay import readable_kind
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest, Item
@@ -30,31 +30,6 @@ from mull.text import tally_words, terminal_safe, usd
 if TYPE_CHECKING:
     from commands.measuring.findings import Findings, Read
 
-HELP = {
-    "compare": """
-FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads
-as gold is right: drafts are asked to end with a line "Answer: ".
-
-`single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
-start from the same seed, so that a difference is the method's. A run that fails counts as wrong.
-
-Repeat the command with the same --id to continue a cancelled batch, or to show one that has ended:
-nothing is paid twice. It asks before it starts only in a terminal; --estimate starts nothing.
-
-Examples:
-
-    mull compare questions.jsonl --answers number --model gpt-5-mini
-
-    mull compare questions.jsonl --methods single,reflect --estimate
-
-    mull compare examples/questions.jsonl --answers number
-
-The last one needs `mull dev` and no key, and takes many minutes; its toy model is mostly wrong.
-
-Exit codes: 0 done, 1 failed or no run worked, 2 wrong usage or a file that can't be read, 3 no
-server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
-"""
-}
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 FEW = 50
@@ -103,11 +78,35 @@ def compare(
     as_json: command.Json = False,
     **fields: Any,
 ) -> None:
-    """Run every question with every method, and print how they compare."""
+    """Compare one draft, reflection and self-consistency on the same questions.
+
+    FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads as
+    gold is right: drafts are asked to end with a line "Answer: ".
+
+    `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and
+    votes. All start from the same seed, so that a difference is the method's. A run that fails
+    counts as wrong.
+
+    Repeat the command with the same --id to continue a cancelled batch, or to show one that has
+    ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate starts
+    nothing.
+
+    For example:
+
+        mull compare questions.jsonl --answers number --model gpt-5-mini
+        mull compare questions.jsonl --methods single,reflect --estimate
+        mull compare examples/questions.jsonl --answers number
+
+    The last one needs `mull dev` and no key, and takes many minutes; its toy model is mostly
+    wrong.
+
+    Exit codes: 0 done, 1 failed or no run worked, 2 wrong usage or a file that can't be read, 3
+    no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
+    """
     plans.require_scipy("compare")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names or not set(names) <= set(METHODS.split(",")):
-        fail(f"--methods: expected one or more of {METHODS}, comma-separated.", Exit.USAGE)
+        fail(f"--methods: expected one or more of {METHODS}, comma-separated.")
     kind = readable_kind(answers)
     alike = {"model": fields["model"] or None, "seed": seed}
     known = {name: fields[name] for name in ("criteria", "max_revisions", "score_threshold")}

@@ -66,7 +66,7 @@ def measure(
     identity = order.workflow_id or new_id(order.command, order.file.stem)
     if encoded_size(identity) > ID_BYTES:
         said = f"--id: at most {ID_BYTES} bytes, because the ids of the runs begin with it."
-        fail(said, Exit.USAGE)
+        fail(said)
     page = None if html is None else place_for("--html", html)
     if order.estimate:
         order.forecast.tell(as_json=order.as_json)

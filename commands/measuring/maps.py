@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import binomtest
 
-from commands.command import Exit, fail
+from commands.command import fail
 from commands.measuring.calibrate import diagram
 from mull.critique import statistics as numbers
 from mull.critique.estimates import Bin
@@ -107,7 +107,7 @@ def fit_map(
     half = len(runs) // 2
     if half < LEAST:
         said = f"a map needs {2 * LEAST} questions with gold or ok and a readable answer"
-        fail(f"--calibrate: {said}, half of them to test it; there are {len(runs)}.", Exit.USAGE)
+        fail(f"--calibrate: {said}, half of them to test it; there are {len(runs)}.")
     drawn = np.random.default_rng(seed).permutation(runs)
     knots, (first, votes, right) = fit_knots(drawn[:half]), np.moveaxis(drawn[half:], 2, 0)
     chances = np.vectorize(partial(probability.probability, knots))(first, votes)

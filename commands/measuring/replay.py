@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field
 
-from commands.command import Exit, Json, checked, fail, place_for, read_file, write_file
+from commands.command import Json, checked, fail, place_for, read_file, write_file
 from commands.options import takes_fields
 from commands.plans import Fields, read_lines, require_scipy
 from mull.request import Record
@@ -38,44 +38,6 @@ from mull.text import percent, tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 
-HELP = {
-    "replay": """
-FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
-Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
-given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
-are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
-the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed counts what
-comes first: the shortest answers where there are tokens, otherwise the first ones of the line.
-
-Each question is run through each rule in several orderings of its answers, the first as
-recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
-With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at three votes ahead.
-
-The share of votes is agreement, and no probability: models agree on wrong answers too.
-If "model" says of each line which of two models answered, and both answered the same questions (the
-same "id", or else "question"), a cascade is shown: three answers of one model where they agree,
-otherwise the other model, by the first --rule.
-
---calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
-default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind" (of --answers)
-may stand in the lines, as they do in those of `mull list --log FILE`: a log of your own runs, best
-with --rule fixed, in which gold is left for you to fill in.
-
-Examples:
-
-    mull replay answers.jsonl --answers number
-
-    mull replay answers.jsonl --max-responses 40 --rule predictive --rule combined
-
-    mull replay answers.jsonl --reorderings 1 --json
-
-    mull replay answers.jsonl --answers number --rule predictive --calibrate map.json \\
-    --model openai/gpt-5-mini --temperature 0.7 --target 0.95 --html reliability.html
-
-Exit codes: 0 done, 2 wrong usage or a file that can't be read.
-"""
-}
 
 MAP = "A map from agreement to probability"
 # A map is for runs that end with an answer, whatever the quorum and futility.
@@ -125,7 +87,42 @@ def replay(
     as_json: Json = False,
     **fields: Any,
 ) -> None:
-    """Replay a file, and print what each rule costs and how often it is right."""
+    r"""Replay recorded answers through the stopping rules, to choose one for your data.
+
+    FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
+    Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both
+    are given, ok counts. null is an answer that could not be read. Without gold and ok, calls
+    and rounds are shown, but no accuracy. "tokens" may say how long each answer is; the latency
+    of a run is then the sum over its rounds of the longest answer, in tokens. With --hurry the
+    rule fixed counts what comes first: the shortest answers where there are tokens, otherwise
+    the first ones of the line.
+
+    Each question is run through each rule in several orderings of its answers, the first as
+    recorded. If a question has fewer answers than --max-responses, its run ends after the last
+    one. With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at three
+    votes ahead.
+
+    The share of votes is agreement, and no probability: models agree on wrong answers too. If
+    "model" says of each line which of two models answered, and both answered the same questions
+    (the same "id", or else "question"), a cascade is shown: three answers of one model where
+    they agree, otherwise the other model, by the first --rule.
+
+    --calibrate fits a map to how likely an answer is right, for one model and one --rule
+    (combined by default), on half of the questions, and measures it on the other half. It takes
+    100 labelled questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind"
+    (of --answers) may stand in the lines, as they do in those of `mull list --log FILE`: a log
+    of your own runs, best with --rule fixed, in which gold is left for you to fill in.
+
+    For example:
+
+        mull replay answers.jsonl --answers number
+        mull replay answers.jsonl --max-responses 40 --rule predictive
+        mull replay answers.jsonl --reorderings 1 --json
+        mull replay answers.jsonl --rule predictive --calibrate map.json \
+            --model openai/gpt-5-mini --temperature 0.7 --target 0.95
+
+    Exit codes: 0 done, 2 wrong usage or a file that can't be read.
+    """
     # rich and scipy take a while to import, which `--help` should not wait for.
     from rich.console import Console
     from rich.progress import track
@@ -140,7 +137,7 @@ def replay(
     if calibrate:
         require_scipy("replay --calibrate")
     elif any(one is not None for one in of_a_map):
-        fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
+        fail(f"an option under {MAP!r} has no effect without --calibrate.")
     rules = _rules(rule, {**fields, "max_responses": max_responses}, alone=calibrate is not None)
     places = {"--calibrate": calibrate, "--html": html}
     written = {option: place_for(option, path) for option, path in places.items() if path}
@@ -196,9 +193,9 @@ def _rules(
     """Build the named rules; all by default, or only the default one (`alone`), as for a map."""
     chosen = names or ([Stopping().rule] if alone else get_args(Rule))
     if not set(chosen) <= set(get_args(Rule)):
-        fail(f"unknown rule; expected one of {', '.join(get_args(Rule))}.", Exit.USAGE)
+        fail(f"unknown rule; expected one of {', '.join(get_args(Rule))}.")
     if alone and len(set(chosen)) > 1:
-        fail("--calibrate: a map is for one --rule.", Exit.USAGE)
+        fail("--calibrate: a map is for one --rule.")
     return {name: checked(Stopping, {**settings, "rule": name}) for name in chosen}
 
 
@@ -228,7 +225,7 @@ def common(name: str, values: Iterable[Any]) -> Any:
     told = {*values} - {None}
     if len(told) > 1:
         said = " and ".join(sorted(map(str, told)))
-        fail(f"expected one {name}; options and lines say {said}.", Exit.USAGE)
+        fail(f"expected one {name}; options and lines say {said}.")
     return next(iter(told), None)
 
 
@@ -259,7 +256,7 @@ def readable_kind(name: str) -> AnswerKind:
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
     if name not in readable:
-        fail(f"--answers: expected one of {', '.join(readable)} (llm needs a model).", Exit.USAGE)
+        fail(f"--answers: expected one of {', '.join(readable)} (llm needs a model).")
     return readable[name]
 
 

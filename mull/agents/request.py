@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from math import inf
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
 from pydantic_core import to_json
@@ -12,8 +12,8 @@ from mull.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from mull.agents.prompts import examples_bytes
 from mull.agents.training_result import Method
 from mull.multipath.request import Folder
-from mull.option import OnlyWith, bound_option, option
-from mull.request import Bounded, Frozen, ModelName, Request, Words, output_limit, time_out
+from mull.option import OnlyWith, bound_option, model_option, option
+from mull.request import Bounded, Frozen, ModelName, Request, Seconds, Words, output_limit, time_out
 
 MOST_EPISODES = 12
 MOST_STEPS = 50
@@ -29,7 +29,7 @@ Instructions = Annotated[Words, Field(max_length=10_000)]
 
 LEARNING: OnlyWith = {"strategy": ("reflexion", "last_episode_and_reflexion")}
 task_option, episode_option = partial(option, "Task"), partial(option, "Episodes")
-memory_option, model_option = partial(option, "Memory"), partial(option, "Models and prompts")
+memory_option, prompt_option = partial(option, "Memory"), partial(option, "Prompts")
 training_option = partial(option, "Training")
 OWN, OWN_EXAMPLES = (
     "Your own, in place of those that are there.",
@@ -41,22 +41,24 @@ class Acting(Frozen):
     """An environment to act in, and what each episode and call there is held to."""
 
     environment: Name = task_option(
-        ..., "Where to act: code, documents, puzzles, textworld or one of yours."
+        ..., "Where to act: code, documents, puzzles, textworld or one of yours.", flag="--env"
     )
     docs: Folder | None = task_option(
         None, "A folder to search, on the worker's machine, for documents.", "folder"
     )
-    environment_seed: int = task_option(0, "The seed by which each episode begins.", ge=0, le=2**31)
+    environment_seed: int = task_option(
+        0, "The seed by which each episode begins.", flag="--env-seed", ge=0, le=2**31
+    )
     step_limit: int = episode_option(15, "The most steps of an episode.", ge=1, le=MOST_STEPS)
     temperature: float = model_option(
         0.0, "The planner's and the reflector's.", ge=0, le=2, allow_inf_nan=False
     )
     max_output_tokens: int | None = output_limit("reply", 2_000, model_option)
-    planner_instructions: Instructions | None = model_option(None, OWN, "text")
-    reflector_instructions: Instructions | None = model_option(None, OWN, "text")
+    planner_instructions: Instructions | None = prompt_option(None, OWN, "text")
+    reflector_instructions: Instructions | None = prompt_option(None, OWN, "text")
     call_timeout_seconds: float | None = time_out("call of a model")
     step_timeout_seconds: float = bound_option(
-        60, "Seconds for one action.", ge=1, le=600, allow_inf_nan=False
+        60, "Seconds for one action.", flag="--step-timeout", ge=1, le=600, allow_inf_nan=False
     )
 
 
@@ -103,13 +105,15 @@ class ReflexionRequest(Acting, Bounded):
     """
 
     subject_field = "task"
-    headings: ClassVar = {"model": "Models and prompts", "review_timeout_seconds": None}
     # What an environment shows of each step is long.
     result_bytes = inf
 
     task: TaskName
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
+    )
+    review_timeout_seconds: Seconds | None = Field(
+        None, description="Not used: no person reviews these runs."
     )
     strategy: Strategy = episode_option(
         "reflexion", "What the next episode is told: nothing, the last one, reflections or both."
@@ -135,7 +139,7 @@ class ReflexionRequest(Acting, Bounded):
         None, "A model that says whether an episode succeeded, in place of the tests."
     )
     reflector: ModelName | None = model_option(None, "The model that reflects.", only_with=LEARNING)
-    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = model_option(
+    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = prompt_option(
         None,
         OWN_EXAMPLES,
         "json",
@@ -143,7 +147,7 @@ class ReflexionRequest(Acting, Bounded):
         min_length=1,
         max_length=20,
     )
-    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = model_option(
+    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = prompt_option(
         None,
         OWN_EXAMPLES,
         "json",

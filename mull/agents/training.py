@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import ConfigDict, FailFast, Field, field_validator, model_validator
 
@@ -29,7 +29,7 @@ from mull.agents.training_result import (
 )
 from mull.multipath.request import Folder
 from mull.option import bound_option, option
-from mull.request import MOST_LISTED, Bounded, ModelName, Record
+from mull.request import MOST_LISTED, Bounded, ModelName, Record, Seconds
 from mull.run import Budget, Counts, Usage, above, add_usage
 from mull.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
@@ -91,16 +91,15 @@ class RetroformerTrainingRequest(Tuning, Acting, Bounded):
     """
 
     subject_field = "environment"
-    headings: ClassVar = {
-        **dict.fromkeys(("model", "step_limit", "max_output_tokens"), "Rollouts"),
-        "review_timeout_seconds": None,
-    }
 
     tasks: Annotated[tuple[TaskName, ...], FailFast()] = Field(
         min_length=1, max_length=MOST_TASKS, description="The tasks' names."
     )
     task_file: Folder | None = Field(
         None, description="The file of the tasks, on the worker's machine, for code and documents."
+    )
+    review_timeout_seconds: Seconds | None = Field(
+        None, description="Not used: no person reviews these runs."
     )
     reflector: ModelName = rollout_option(..., "The model to tune, as it is called.")
     base_model: ModelName = training_option(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,7 +19,7 @@ from mull.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from mull.critique.evaluation import Panel, Score
 from mull.critique.guardrails import DEFAULT
 from mull.drafts import PERSONS_REVISIONS
-from mull.option import option, review_option
+from mull.option import model_option, option, review_option
 from mull.request import (
     DRAFT_BYTES,
     THINKING_TOKENS,
@@ -45,7 +45,7 @@ OWN_CRITERIA = TypeAdapter(tuple[Criterion, ...])
 MOST_CRITERIA = 10
 
 draft_option, judge_option = (
-    partial(option, "Writer and draft"),
+    partial(option, "Draft"),
     partial(option, "Judges and criteria"),
 )
 revise_option = partial(option, "When to revise")
@@ -60,7 +60,6 @@ class ReflectOnResultRequest(Bounded, Framing):
     """
 
     subject_field = "query"
-    headings: ClassVar = {"model": "Writer and draft"}
     # Each judge reads a draft, which is usually no longer.
     result_bytes = 20_000
 
@@ -72,6 +71,7 @@ class ReflectOnResultRequest(Bounded, Framing):
         "models",
         variable="MULL_JUDGE_MODEL",
         max_length=5,
+        flag="--judge",
     )
     panel: Panel = judge_option("mean", "How the scores of several judges become one.")
     criteria: CriteriaPreset | Annotated[tuple[Criterion, ...], Field(max_length=MOST_CRITERIA)] = (
@@ -92,7 +92,11 @@ class ReflectOnResultRequest(Bounded, Framing):
     )
     format: Format | None = draft_option(None, "The format that the draft must parse as.")
     sources: Annotated[tuple[Words, ...], FailFast()] = draft_option(
-        (), "A text to cite as [1], [2] and so on; can be repeated.", "texts", max_length=50
+        (),
+        "A text to cite as [1], [2] and so on; can be repeated.",
+        "texts",
+        flag="--source",
+        max_length=50,
     )
     reflect: bool = reflect_option(True, "Off: one draft, neither judged nor revised.")
     synthesis_follows: bool = reflect_option(
@@ -104,11 +108,11 @@ class ReflectOnResultRequest(Bounded, Framing):
     complexity: Score | None = reflect_option(
         None, "The query's complexity; estimated from its words by default."
     )
-    temperature: float = draft_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
-    seed: int | None = draft_option(
+    temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = model_option(
         None, "The writer's seed, if the model takes one.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("draft", 4_096, draft_option)
+    max_output_tokens: int | None = output_limit("draft", 4_096, model_option)
     judge_max_output_tokens: int | None = output_limit("judgement", 4_096, judge_option)
     call_timeout_seconds: float | None = time_out("call")
     review_below: Score | None = review_option(

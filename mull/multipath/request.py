@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, StringConstraints, field_validator
 
 from mull.multipath.state import Mode
 from mull.multipath.suite import FILE_BYTES, TestFile
-from mull.option import option, review_option
+from mull.option import model_option, option, review_option
 from mull.request import Bounded, Frozen, ModelName, Words, output_limit, time_out
 from mull.text import within
 
@@ -23,7 +23,7 @@ PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.
 SEARCHED = (
     "A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS names there."
 )
-path_option, code_option = partial(option, "Path and models"), partial(option, "Code and its tests")
+path_option, code_option = partial(option, "Path"), partial(option, "Code and its tests")
 limit_option = partial(option, "Each run of the code in the sandbox")
 
 
@@ -52,12 +52,11 @@ class MultiPathRequest(Bounded):
     """
 
     subject_field = "prompt"
-    headings: ClassVar = {"model": "Path and models"}
 
     prompt: Words
     docs: Folder | None = option("Documents", None, SEARCHED, "folder")
     mode: Mode | None = path_option(None, "The path; the agent chooses by default.")
-    judge: ModelName | None = path_option(
+    judge: ModelName | None = model_option(
         None,
         "The model that reflects on reports. The worker's judge by default.",
         "model",
@@ -92,9 +91,9 @@ class MultiPathRequest(Bounded):
         max_length=50,
     )
     limits: Limits = Field(default_factory=Limits)
-    temperature: float = path_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
-    seed: int | None = path_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
-    max_output_tokens: int | None = output_limit("reply", 4_096, path_option)
+    temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
+    max_output_tokens: int | None = output_limit("reply", 4_096, model_option)
     call_timeout_seconds: float | None = time_out("call")
     review_open: bool = review_option(
         False, "A result that is open (critiques or an error) waits for a person."

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from mull.option import bound_option, option, review_option
+from mull.option import bound_option, model_option, option, review_option
 from mull.request import Bounded, Framing, Words, output_limit, time_out
 from mull.sampling.probability import CalibrationMap
 from mull.sampling.rules import Stopping
@@ -25,7 +25,7 @@ ANSWERS_BYTES = 60_000
 REASONINGS_BYTES = 200_000
 COMPARED_RESPONSES = 50
 
-answer_option = partial(option, "Model and answers")
+answer_option = partial(option, "Answers")
 
 
 class SelfConsistencyRequest(Bounded, Stopping, Framing):
@@ -35,7 +35,6 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     """
 
     subject_field = "question"
-    headings: ClassVar = {"model": "Model and answers"}
 
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
     answers: AnswerKind = answer_option(
@@ -50,13 +49,13 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
             min_length=1,
         )
     )
-    temperature: float = answer_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
-    seed: int | None = answer_option(
+    temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
+    seed: int | None = model_option(
         None, "Sample i gets seed + i, so that samples differ.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("reply", 1_024, answer_option)
+    max_output_tokens: int | None = output_limit("reply", 1_024, model_option)
     max_concurrency: int = bound_option(16, "The most calls at once.", ge=1, le=32)
-    sample_timeout_seconds: float | None = time_out("call", also="")
+    sample_timeout_seconds: float | None = time_out("call", flag="--sample-timeout-seconds")
     review_when: Literal["high"] | None = review_option(
         None, "An answer whose uncertainty is high waits for a person."
     )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstrain
 from pydantic_core import to_json
 
 from mull.multipath.request import SEARCHED, Folder
-from mull.option import bound_option, option
+from mull.option import bound_option, model_option, option
 from mull.request import TURN_SECONDS, Framing, MessageText, Words, output_limit, time_out
 from mull.text import within
 from mull.turn.approval import ToolRule
@@ -30,7 +30,7 @@ Summary = Annotated[Words, AfterValidator(partial(within, most=SUMMARY_BYTES))]
 Rules = Annotated[tuple[ToolRule, ...], FailFast(), AfterValidator(_few_bytes)]
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
-model_option, tool_option = partial(option, "Model"), partial(option, "Tools")
+tool_option = partial(option, "Tools")
 
 
 class TurnOptions(TurnLimits, Framing):
@@ -91,6 +91,7 @@ class TurnOptions(TurnLimits, Framing):
         gt=0,
         le=30 * 86_400,
         allow_inf_nan=False,
+        flag="--review-timeout",
     )
 
     @property

@@ -3,11 +3,13 @@
 Options come from the fields of a request: their names, help, bounds and defaults stand there.
 """
 
+import inspect
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,14 @@ def test_an_option_says_what_its_field_says() -> None:
     assert known["score_threshold"].help.endswith("or --confidence-threshold.")
     assert known["score_threshold__also"].hidden
     assert known["guardrail"].help == start.guardrail_help()
+
+
+def test_the_list_of_commands_says_how_the_help_of_each_begins() -> None:
+    """`mull --help` imports no command, so that its list stands apart from their docstrings."""
+    for name, (place, said) in starter.COMMANDS.items():
+        command = getattr(import_module(f"commands.{place}"), "list_" if name == "list" else name)
+
+        assert (inspect.getdoc(command) or "").split("\n\n")[0] == said
 
 
 def test_help_says_which_guardrails_run_by_default(monkeypatch: Patch) -> None:
