@@ -47,7 +47,7 @@ def batch(
     ] = None,
     pause: Annotated[str | None, _steer(help="Start no more runs of this batch.")] = None,
     resume: Annotated[str | None, _steer(help="Go on with this batch.")] = None,
-    retry: Annotated[str | None, _steer(help="Make again what has no result.")] = None,
+    retry: Annotated[str | None, _steer(help="Make the runs without a result again.")] = None,
     dry_run: Annotated[
         bool, flag("--dry-run", "--estimate", help="Check lines, print the highest cost.")
     ] = False,
@@ -76,8 +76,8 @@ def batch(
         mull batch --retry letters
 
     Results come in the order of the lines. Started again with the same --id, it goes on where
-    it was, and once it has ended prints what it has. --retry makes again what failed or was not
-    started.
+    it was, and once it has ended prints what it has. --retry makes runs again that failed or
+    were not started.
 
     Exit codes: 0 every line has a result, 1 some failed, 2 wrong usage, 3 no server or worker,
     4 some are not to be built on, or were not started (--accept-any makes this 0), 5 cancelled,
@@ -87,7 +87,7 @@ def batch(
 
     steered = [one for one in (pause, resume, retry) if one is not None]
     if len(steered) > 1 or (steered and (workflow_id or (file and retry is None))):
-        fail("give FILE, or one of --pause, --resume and --retry; --retry takes FILE.")
+        fail("give FILE or one of --pause, --resume and --retry; only --retry can have a FILE too.")
     if pause or resume:
         name = "resume" if pause is None else "pause"
         with_client(lambda client: updates.steer(client, steered[0], name, as_json))
@@ -113,7 +113,7 @@ def batch(
 def _given(
     file: str, what: str, options: Sequence[str], bounds: dict[str, Any]
 ) -> tuple[Given, Any]:
-    """Read and check all lines of a file, and what its results are held to, or exit."""
+    """Read and check all lines of a file, and the bars for its results, or exit."""
     fields, bars = _options(what, options)
     lines = read(file, COMMANDS[what].request)
     return planned(file, what, fields, lines, bounds), bars
@@ -138,7 +138,7 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     fields, new, wanted = known[0]
     if new != New() or wanted._replace(required=None, accept_any=False, details=True) != Wanted():
         said = "--id, --again, --detach, --json, --out and --accept-any"
-        fail(f"{said} are of the batch: give them before --.")
+        fail(f"{said} belong to the batch: give them before --.")
     given = {name: value for name, value in fields.items() if value is not None}
     del given[COMMANDS[what].request.subject_field]
     given.pop("stream", None)

@@ -40,9 +40,9 @@ def codec(
 ) -> None:
     r"""Decrypt payloads for Temporal's Web UI and command line.
 
-    It has the workers' keys, and MULL_CODEC_TOKEN: who shows this token may read everything. A
-    browser shows it once it was entered on the server's own page; only the Web UI at --origin
-    may then read.
+    It needs the workers' keys, and MULL_CODEC_TOKEN: whoever has this token can read
+    everything. For a browser, enter it on the server's own page; only the Web UI at --origin
+    can read then.
 
     For example:
 
@@ -66,7 +66,7 @@ def codec(
 
 
 class CodecServer:
-    """POST /decode and /encode, as Temporal calls them, for who shows the token or its cookie.
+    """POST /decode and /encode, as Temporal calls them, for callers with the token or its cookie.
 
     The page at / sets the cookie. In a browser only pages of `origin` may read what is answered,
     by either name of this machine.
@@ -126,7 +126,7 @@ class CodecServer:
 
 
 def _opened(payloads: Sequence[Payload]) -> Iterator[Payload]:
-    """Decompress what is decrypted. Raises UnreadableError, and ValueError where it is too much."""
+    """Decompress decrypted payloads. Raises UnreadableError, or ValueError if too large."""
     left = ANSWER_BYTES
     for payload in payloads:
         if payload.metadata.get("encoding") == ENCRYPTED:

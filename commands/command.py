@@ -90,7 +90,7 @@ def wrong_usage(error: typer.TyperException, group: Any) -> int:
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
-        # The parser's own errors know no command.
+        # The parser's own errors don't name their command.
         commands = getattr(group, "commands", {})
         named = commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
         command = context.command if context else named or group
@@ -113,7 +113,7 @@ def new_id(command: str, text: str) -> str:
 
 
 def drop_empty_variables() -> None:
-    """Unset the environment variables that are empty, which some programs take for a value.
+    """Unset environment variables that are empty, since some programs take them for values.
 
     Those that should hold keys are kept, and refused: else nothing would be encrypted. So is an
     empty MULL_MODELS, which lets requests name no other model: else they could name any.
@@ -124,9 +124,10 @@ def drop_empty_variables() -> None:
 
 
 def read_secrets() -> None:
-    """Set a variable to each file in the folder MULL_SECRETS that has the name of one.
+    """Set a variable from each file in the folder MULL_SECRETS whose name is that of a variable.
 
-    What the environment has already stays, unless it is empty. What can't be read ends the process.
+    Variables that are set already stay, unless they are empty. A file that can't be read ends the
+    process.
     """
     drop_empty_variables()
     path = folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
@@ -156,7 +157,7 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-# What a receiver of spans may take to answer, where it hangs.
+# How long a receiver of spans that hangs may delay the end.
 FLUSH_SECONDS = 5.0
 
 
@@ -164,7 +165,7 @@ def end_after(seconds: float, flush: Callable[[], None]) -> None:
     """End this process so many seconds from now, once it has flushed what it tells others."""
 
     def end() -> None:
-        said = "something can't be evicted or closed: the worker ends without that"
+        said = "something can't be evicted or closed, so the worker ends without waiting for it"
         logging.getLogger("mull.worker").critical(said)
         flushing = Thread(target=flush, daemon=True)
         flushing.start()
@@ -176,7 +177,7 @@ def end_after(seconds: float, flush: Callable[[], None]) -> None:
     timer.start()
 
 
-IN_CLEAR = " Without keys a command sends in the clear, and workers that have keys refuse that."
+IN_CLEAR = " This command has no keys and sends in the clear, which workers with keys refuse."
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
@@ -234,7 +235,10 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
     if error.status is RPCStatusCode.INVALID_ARGUMENT:
         return f"the Temporal server refused: {said}.", Exit.USAGE
     if error.status is RPCStatusCode.UNAVAILABLE:
-        return "lost the Temporal server. Runs continue once it is back.", Exit.UNREACHABLE
+        return (
+            "the connection to the Temporal server was lost. Runs continue once it is back.",
+            Exit.UNREACHABLE,
+        )
     return f"the Temporal server refused: {said}.", Exit.FAILED
 
 
@@ -245,21 +249,27 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     return [queue for queue in queues if not await pollers(client, queue)]
 
 
-def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
-    """Name the queues without a worker and how to start one; exit unless `what` can wait."""
-    names = " and ".join(f'"{queue}"' for queue in queues)
-    said = f"no worker is polling task queue{'s' if len(queues) > 1 else ''} {names}"
-    if not waits:
-        only = ",".join(queue.removeprefix("mull-") for queue in queues)
-        start = "mull-worker" if "mull" in queues else f"mull-worker --queues {only}"
-        # An embedded one trains only where it is told where, and has the extra.
-        embedded = "" if "mull-train" in queues else ", or an embedded one with `mull dev`"
-        fail(f"{said}.\nStart one with `{start}`{embedded}.", Exit.UNREACHABLE)
-    tell(f"Note: {said}; the {what} waits for a worker.")
+async def need_workers(
+    client: "Client", queues: tuple[str, ...], what: str, *, waits: bool = False
+) -> None:
+    """Name the queues that no worker polls and how to start one; exit unless `what` can wait."""
+    missing = await unserved(client, queues)
+    if not missing:
+        return
+    names = " and ".join(f'"{queue}"' for queue in missing)
+    said = f"no worker is polling task queue{'s' if len(missing) > 1 else ''} {names}"
+    if waits:
+        tell(f"Note: {said}; the {what} waits for a worker.")
+        return
+    only = ",".join(queue.removeprefix("mull-") for queue in missing)
+    start = "mull-worker" if "mull" in missing else f"mull-worker --queues {only}"
+    # An embedded worker trains only with MULL_ARTIFACTS and the extra.
+    embedded = "" if "mull-train" in missing else ", or an embedded one with `mull dev`"
+    fail(f"{said}.\nStart one with `{start}`{embedded}.", Exit.UNREACHABLE)
 
 
 def sized(given: Any) -> Any:
-    """Return what an update gives a run, or exit where it is too large: docs/operations.md."""
+    """Return what an update gives a run, or exit if it is too large: docs/operations.md."""
     from mull.connection import DATA_CONVERTER
 
     size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
@@ -280,7 +290,7 @@ def run_page(workflow_id: str, run_id: str | None) -> str | None:
     if not base:
         return None
     place = f"{base.rstrip('/')}/namespaces/{quote(namespace(), safe='')}/workflows"
-    # No quoting keeps a browser from following dots.
+    # A browser follows dots even if they are quoted.
     if not run_id or workflow_id in {".", ".."}:
         return place
     return f"{place}/{quote(workflow_id, safe='')}/{quote(run_id, safe='')}/history"
@@ -298,7 +308,7 @@ def _beside(server: str) -> str | None:
         return None
 
 
-# An option without a value: without this, help shows a type for it.
+# An option without a value, for which Typer would show a type in help.
 flag = partial(typer.Option, metavar="")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[
@@ -311,7 +321,6 @@ AcceptAny = Annotated[
     bool, flag("--accept-any", help="Exit with code 0 although the result is doubtful.")
 ]
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
-Estimate = Annotated[bool, flag("--estimate", help="Print the estimated cost and exit.")]
 Yes = Annotated[bool, flag("--yes", help="Start without asking.")]
 Json = Annotated[bool, flag("--json", help="Print one JSON document.")]
 

@@ -1,7 +1,6 @@
 """`doctor`: check the Temporal server and its workers, and say what to do about each problem."""
 
 import asyncio
-import json
 import shlex
 import shutil
 import sys
@@ -34,7 +33,7 @@ from activities.doctor import (
     versions_in_use,
 )
 from activities.installation import package_checks
-from commands.command import Exit, Json, flag, unserved
+from commands.command import Exit, Json, flag, print_json, unserved
 from commands.loops import FEW_TRIES
 from mull import connection, telemetry
 from mull.connection import TASK_QUEUE
@@ -63,7 +62,7 @@ QUEUES = {
     "mull-code": "code in a sandbox",
     "mull-tools": "tools of turns, environments of agents",
 }
-# Whoever trains no reflector needs none.
+# Needed only where reflectors are trained.
 OPTIONAL = {"mull-train": "training, tuned reflectors"}
 PURPOSES = QUEUES | OPTIONAL
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
@@ -98,7 +97,7 @@ async def run_checks(offline: bool) -> list[Check]:
 async def examine(
     client: Client, request: DoctorRequest, within: timedelta = EXAMINED_WITHIN
 ) -> Sequence[Check]:
-    """Have the worker of each queue check itself; that it could not is a check too."""
+    """Have the worker of each queue check itself; a failure to do so is a check, too."""
     try:
         handle = await client.start_workflow(
             "DoctorWorkflow",
@@ -139,7 +138,7 @@ def print_checks(checks: Sequence[Check], *, as_json: bool) -> Exit:
     if as_json:
         counts = {name: states[name] for name in STYLES}
         listed = [check._asdict() for check in checks]
-        sys.stdout.write(json.dumps({"exit_code": int(code), **counts, "checks": listed}) + "\n")
+        print_json({"exit_code": int(code), **counts, "checks": listed})
         return code
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("area", "check", "state"):
@@ -174,11 +173,9 @@ async def server_checks() -> tuple[list[Check], Client | None]:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
             client = await connection.connect(quiet=True)
-    except TimeoutError:
-        said = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
-        return [Check("server", "server", "wrong", said, (START,))], None
-    except (connection.NoServerError, connection.ConfigurationError) as error:
-        return [Check("server", "server", "wrong", str(error), (START,))], None
+    except (TimeoutError, connection.NoServerError, connection.ConfigurationError) as error:
+        late = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
+        return [Check("server", "server", "wrong", str(error) or late, (START,))], None
     found = [
         await _guarded("server", "server", _version(client)),
         await _guarded("server", "namespace", _namespace(client)),
@@ -186,7 +183,7 @@ async def server_checks() -> tuple[list[Check], Client | None]:
     if found[-1].state == "wrong":
         return found, None
     versions: list[Version] = []
-    # What the server refuses it also refuses for each queue, below.
+    # A server that refuses this refuses it for each queue too, which is shown below.
     with suppress(RPCError, TimeoutError):
         versions = await asyncio.wait_for(versions_in_use(client, PURPOSES), PATIENCE_SECONDS)
     rest = [

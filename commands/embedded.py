@@ -48,7 +48,7 @@ SETTINGS: tuple[str, ...] = (
     "--log-level=error",
 )
 START_SECONDS = 60
-# As in deploy/: what has not ended by then hangs, and is killed.
+# As in deploy/: a process that has not ended by then hangs, and is killed.
 STOP_SECONDS = GRACE_SECONDS + 25
 QUESTION = "What is 2 + 3?"
 FOLDER = Path("build")
@@ -113,17 +113,14 @@ async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Clie
 
 
 @asynccontextmanager
-async def working(
-    client: Client, traces: Path | None, log: Path, options: Sequence[str] = ()
-) -> AsyncIterator[Process]:
+async def working(client: Client, log: Path, options: Sequence[str]) -> AsyncIterator[Process]:
     """Run a worker with options, and yield it once it polls; its output goes to `log`."""
 
     async def polls() -> None:
         if await unserved(client, (TASK_QUEUE, port.TASK_QUEUE)):
             raise ConnectionError("not polling yet")
 
-    traced = ["--traces", str(traces.resolve())] if traces else []
-    command = [sys.executable, str(ROOT / "worker.py"), *traced, *options]
+    command = [sys.executable, str(ROOT / "worker.py"), *options]
     async with _process(command, log) as worker:
         await _until(polls, worker, "the worker", log)
         yield worker
@@ -156,10 +153,10 @@ async def _download_temporal() -> None:
 
     from activities.language_model.toy_file import cache
 
-    sys.stderr.write("fetching Temporal's development server, as there is no `temporal` command\n")
+    sys.stderr.write("fetching Temporal's development server: there is no `temporal` command\n")
     cache().mkdir(parents=True, exist_ok=True)
     with suppress(RuntimeError):
-        # It is only tried, for a moment: its options and its end are ours.
+        # This server is stopped again at once: Mull starts its own, with other options.
         fetched = await WorkflowEnvironment.start_local(
             download_dest_dir=str(cache()), dev_server_log_level="error"
         )
@@ -241,10 +238,10 @@ def dev(
         MULL_MODEL=openai/gpt-5-mini mull dev
         mull dev --toy
     """
-    named: list[tuple[str, str]] = [("--tools", module) for module in tools or []]
-    named += [("--environments", module) for module in environments or []]
-    files = (("--mcp", mcp), ("--approve", approve))
-    named += [(name, str(file.resolve())) for name, file in files if file]
+    options = [f"--tools={module}" for module in tools or []]
+    options += [f"--environments={module}" for module in environments or []]
+    files = {"--traces": traces, "--mcp": mcp, "--approve": approve}
+    options += [f"{name}={file.resolve()}" for name, file in files.items() if file]
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
             fail(f"port {number} is taken; choose another with {option}.")
@@ -257,7 +254,7 @@ def dev(
     sys.stderr.write("starting Temporal and a worker\n")
     try:
         with FileLock(f"{place.db}.lock", timeout=0):
-            asyncio.run(_stay(place, traces, [part for pair in named for part in pair]))
+            asyncio.run(_stay(place, options))
     except Timeout:
         fail(f"another server uses {place.db}; choose another database with --db.")
     except asyncio.CancelledError:
@@ -309,7 +306,7 @@ def _on_signals(action: Callable[[], object]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, action)
 
 
-async def _stay(place: Place, traces: Path | None, options: Sequence[str]) -> None:
+async def _stay(place: Place, options: Sequence[str]) -> None:
     """Run the server and a worker until a signal; restart the worker whenever it ends."""
     staying, stop = asyncio.current_task(), asyncio.Event()
     assert staying is not None  # noqa: S101 - this is a task
@@ -319,7 +316,7 @@ async def _stay(place: Place, traces: Path | None, options: Sequence[str]) -> No
     async with temporal(place, log) as (server, client):
         served = False
         while not stop.is_set():
-            async with working(client, traces, log, options) as worker:
+            async with working(client, log, options) as worker:
                 if not served:
                     _on_signals(stop.set)
                     _say(place, log)
@@ -368,8 +365,8 @@ async def demo() -> Exit:
     port, ui_port = (PORT, UI_PORT) if usual else (free_port(), free_port())
     place = Place(port, ui_port, FOLDER / "demo.db")
     sys.stderr.write("Starting Temporal, its Web UI, a worker and a model ...\n")
-    log, spans = FOLDER / "demo.log", FOLDER / "demo-spans.jsonl"
-    async with temporal(place, log) as (_, client), working(client, spans, log):
+    log, spans = FOLDER / "demo.log", f"--traces={(FOLDER / 'demo-spans.jsonl').resolve()}"
+    async with temporal(place, log) as (_, client), working(client, log, [spans]):
         model = os.environ["MULL_MODEL"]
         toy = model == TOY_MODEL
         warning = " (a toy: it shows how Mull works, not how good models are)"

@@ -1,7 +1,6 @@
 """Start a run and follow it: its steps on standard error, the result on standard output."""
 
 import asyncio
-import json
 import shlex
 import sys
 import time
@@ -34,9 +33,11 @@ from commands.command import (
     Json,
     NewId,
     fail,
+    need_workers,
     new_id,
+    print_id,
+    print_json,
     run_page,
-    say_unserved,
     tell,
     unserved,
     write_file,
@@ -70,7 +71,7 @@ LOOK_SECONDS = 1.0
 APART_SECONDS = 2.0
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
-# Where nobody can see a line that changes in place, something is printed at least this often.
+# Without a status line something is printed at least this often.
 QUIET_SECONDS = 10.0
 NOBODY = "no worker answers; the run waits for one"
 SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
@@ -98,7 +99,7 @@ class Wanted(NamedTuple):
 
     `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
     With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
-    Without `details` an answer comes with what matters most, in five lines.
+    Without `details` an answer is printed with what matters most, in five lines.
     """
 
     as_json: Json = False
@@ -123,8 +124,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     The result of a run that is done is printed as if it had just ended, and nothing is paid.
     """
     loop = loop_of(request)
-    if missing := await unserved(client, loop.queues(request)):
-        say_unserved(missing, "run", waits=new.detach)
+    await need_workers(client, loop.queues(request), "run", waits=new.detach)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         tell(f"Note: {said}; a run that needs it waits for a worker.")
@@ -148,20 +148,19 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             static_summary=summary,
             memo={ASKED: summary},
             priority=Priority(priority_key=None if new.detach else PERSON_PRIORITY),
-            # What has failed, or was cancelled, has no result, and is started anew.
+            # Runs that failed or were cancelled have no result, and are started anew.
             id_reuse_policy=ANEW if new.again else UNLESS_DONE,
         )
     except WorkflowAlreadyStartedError:
         handle = await _done(client, chosen, request)
     if new.detach:
-        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if wanted.as_json else f"{chosen}\n")
-        return Exit.DONE
+        return print_id(chosen, as_json=wanted.as_json)
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
     return await follow(handle, loop, request, wanted)
 
 
 async def _expect_map(client: Client, request: Any) -> None:
-    """Exit before anything is paid if no map can tell the probability that is required."""
+    """Exit before anything is paid if there is no map for the probability that is required."""
     if request.calibration is not None:
         setup = Sampling(request).setup
         known = {"model": setup.model or request.calibration.model}
@@ -171,9 +170,9 @@ async def _expect_map(client: Client, request: Any) -> None:
     checks = await examine(client, DoctorRequest(offline=True), timedelta(seconds=10))
     states = {check.state for check in checks if check.area in {"calibration", "workers"}}
     if not states & {"ok", "wrong"}:
-        said = "--require-probability: without a calibration map no probability is known"
+        said = "--require-probability needs a calibration map, and the worker has none."
         how = "Fit one with `mull replay --calibrate MAP.json`, and give it with --calibration."
-        fail(f"{said}, and the worker has none. {how}")
+        fail(f"{said} {how}")
     tell("Note: the probability will be known only if a map of the worker fits this run.")
 
 
@@ -181,9 +180,8 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     """Find the run that is done and was started by the same request, or exit."""
     found = await reach(client, run)
     if found.goes_on:
-        said = f"a run with the id {run} is already running. Watch it, or choose another id."
-        fail(said)
-    # Who watches is no part of what is asked, nor is what a long run carries into a new history.
+        fail(f"a run with the id {run} is already running. Watch it, or choose another id.")
+    # Neither who watches nor what a long run carries into a new history is part of what was asked.
     asked, left = (await request_of(client, found), request), {"stream", "carried"}
     earlier, now = (one and one.model_dump(exclude=left) for one in asked)
     if earlier != now:
@@ -220,7 +218,7 @@ class Live:
         self.busy, self.written = loop.doing, ""
 
     async def read_news(self) -> None:
-        """Note the kinds of new events, of this history and any that follows it, for ever."""
+        """Note the kinds of new events of this history and of those that follow it, for ever."""
         while True:
             with suppress(RPCError):
                 async for event in self._handle.fetch_history_events(wait_new_event=True):
@@ -249,8 +247,8 @@ class Live:
     def _due(self, kinds: set[int]) -> bool:
         """Tell whether the run may have something new to show.
 
-        The text of an answer comes by signals. Of a lost worker a lost call may be all that is
-        seen, and a batch's news are its pages': nobody reads their histories.
+        The text of an answer comes by signals. A lost call may be the only trace of a lost worker,
+        and a batch's news stand in the histories of its pages, which are not read.
         """
         lost = self._slow not in {None, self._lost} and (self._slow or "").endswith(terminal.LOST)
         waited = time.monotonic() - self._looked
@@ -297,23 +295,32 @@ class Live:
             self._spoke = now
 
     def end(self, result: Any) -> None:
-        """Print the steps that a look came too late for."""
+        """Print the steps that were made since the last look."""
         steps = self._loop.sheet(result, self._request).steps
         terminal.print_steps(self._console, steps, self._steps)
 
 
-async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
-    """Print new steps, and once that a person's review is awaited, until the run ends."""
+async def show_live(handle: Handle, loop: Loop, request: Any, detached: str) -> Any:
+    """Print each step of a run as it happens, and return its result.
+
+    On Ctrl-C it says what `detached` means. Raises WorkflowFailureError.
+    """
     console = Console(stderr=True)
-    with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
-        live = Live(handle, loop, request, console, status)
-        reading = asyncio.create_task(live.read_news())
-        try:
-            await live.show_until(ending)
-        finally:
-            reading.cancel()
-    if not ending.cancelled() and ending.exception() is None:
-        live.end(ending.result())
+    ending = asyncio.create_task(handle.result())
+    try:
+        with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
+            live = Live(handle, loop, request, console, status)
+            reading = asyncio.create_task(live.read_news())
+            try:
+                await live.show_until(ending)
+            finally:
+                reading.cancel()
+        result = await ending
+    except asyncio.CancelledError:
+        tell(f"\nDetached; {detached}")
+        raise
+    live.end(result)
+    return result
 
 
 async def _slow(handle: Handle) -> str | None:
@@ -338,18 +345,14 @@ async def _slow(handle: Handle) -> str | None:
 
 async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
-    ending = asyncio.create_task(handle.result())
+    detached = f"the run continues. To follow it:\n    mull watch {handle.id}"
+    if wanted.out is not None:
+        there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
+        detached += f"\n{wanted.out} was not written. Once the run has ended:\n    {there}"
     try:
-        await show_live(handle, loop, request, ending)
-        result = await ending
+        result = await show_live(handle, loop, request, detached)
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, wanted.as_json)
-    except asyncio.CancelledError:
-        tell(f"\nDetached; the run continues. To follow it:\n    mull watch {handle.id}")
-        if wanted.out is not None:
-            there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
-            tell(f"{wanted.out} was not written. Once the run has ended:\n    {there}")
-        raise
     sheet = loop.sheet(result, request)
     # It may have gone on in a new history.
     return show_result(handle, loop, sheet, result, (await handle.describe()).run_id, wanted)
@@ -428,7 +431,7 @@ async def ended_badly(
     if as_json:
         more = {"draft": best.content if best else None} if loop.writes else {}
         document = {"id": handle.id, "status": status, "error": said, **more}
-        sys.stdout.write(json.dumps(document) + "\n")
+        print_json(document)
     elif best is not None:
         terminal.print_answer(best)
         where = "" if whole else f" See `mull show {handle.id}` for the details."

@@ -61,7 +61,7 @@ from mull.turn.session import SessionRequest
 LOOK = timedelta(seconds=10)
 ASKED = "asked"  # a memo: so a list needs no call for each run
 
-# What the pages of a batch that are under way add to what it knows itself.
+# The counts of a batch to which its pages under way add theirs.
 SUMMED = (
     "done", "running", "completed", "failed", "cancelled", "not_started",
     "tokens", "cost_usd", "known_tokens", "known_usd",
@@ -83,7 +83,7 @@ class Loop:
     - `command` is the prefix of its run ids.
     - `reply` returns the sentence printed before the details on standard output.
     - `writes`: the answer is a text that goes to standard output alone, the details to standard
-      error; what a run that ended badly has of it is printed too.
+      error. The draft of a run that ended badly is printed too.
     - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
       why not to build on it whatever was required.
     - `measures` names what a batch's rows have of a result beside what all have, and `summary`
@@ -324,7 +324,7 @@ def status_words(status: WorkflowExecutionStatus | None) -> str | None:
 async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Any:
     """Query the record of a run, open or closed; None if no worker answers.
 
-    Where it may have left out earlier decisions, they are asked for: a live view is made of them.
+    If earlier decisions may have been left out, they are queried too: a live view shows them all.
     """
     try:
         seen = await handle.query("progress", result_type=loop.result, rpc_timeout=patience)
@@ -349,14 +349,14 @@ class LiveAnswer:
         self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
 
     async def read(self) -> str:
-        """Return what is written so far of the newest attempt; as before where nobody answers."""
+        """Return what is written so far of the newest attempt; as before if no worker answers."""
         try:
             known = {"from_offset": self._offset}
             found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
         except (RPCError, WorkflowQueryFailedError):
             return self._written.text
         for item in found["items"]:
-            # What is no piece of an answer was published by somebody else.
+            # Anything else was not published by Mull.
             with suppress(Exception):
                 payload = Payload.FromString(base64.b64decode(item["data"]))
                 piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
@@ -366,7 +366,7 @@ class LiveAnswer:
 
 
 async def _with_pages(handle: Handle, whole: BatchResult, patience: timedelta) -> BatchResult:
-    """Add what ended and what runs of the pages under way; else a batch hears of ended pages."""
+    """Add the counts of the pages under way: a batch itself hears only of pages that have ended."""
     if not whole.under_way:
         return whole
     parts, sums = [whole.model_copy(update={"running": 0})], dict[str, Any]()
@@ -389,7 +389,7 @@ async def standing_of(run: FoundRun) -> Any:
     return found
 
 
-# A workflow task that failed more often than this fails for want of a key, or of other code.
+# A workflow task that failed more often than this needs a key, or other code.
 FEW_TRIES = 2
 
 

@@ -19,7 +19,7 @@ from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, fail, say_unserved, sized, tell, unserved
+from commands.command import Exit, fail, need_workers, sized, tell
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
 from commands.lines import Chosen, Given, Page
 from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
@@ -133,8 +133,7 @@ async def _start(
     loop = loop_of_runs(request)
     first = pages[0] if pages else request.items
     one = parse_request(loop.request, json.dumps(variant.fields_for(first[0])))
-    if missing := await unserved(client, loop.queues(one)):
-        say_unserved(missing, "batch", waits=chosen.detach)
+    await need_workers(client, loop.queues(one), "batch", waits=chosen.detach)
     carried = await carried_over(client, identity, request)
     try:
         await client.start_workflow(
@@ -250,12 +249,9 @@ async def followed(
     handle: Handle, request: BatchRequest, again: str, *, as_json: bool
 ) -> BatchResult:
     """Show a batch's progress, and return its result; Ctrl-C detaches, and says what `again` is."""
-    ending = asyncio.create_task(handle.result())
+    detached = f"the batch continues. To see its result, run {again} {handle.id}"
     try:
-        await show_live(handle, BATCH, request, ending)
-        return await ending
+        result: BatchResult = await show_live(handle, BATCH, request, detached)
     except WorkflowFailureError as error:
         raise typer.Exit(await ended_badly(error, handle, BATCH, as_json)) from None
-    except asyncio.CancelledError:
-        tell(f"\nDetached; the batch continues. To see its result, run {again} {handle.id}")
-        raise
+    return result

@@ -1,24 +1,36 @@
-"""What measuring commands need before they start: a file's lines, and the estimated cost."""
+"""What measuring commands share: a file's lines, the estimated cost, and how findings are built."""
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 import typer
 from pydantic_core import to_json
 
-from commands.command import Exit, checked, fail
+from commands.command import (
+    BatchId,
+    Detach,
+    Exit,
+    Json,
+    Yes,
+    checked,
+    fail,
+    flag,
+    options_of,
+    print_json,
+)
 from mull.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
+from mull.batch.result import BatchResult, BatchRun
 from mull.critique.prompts import build_judge_prompt
 from mull.critique.request import ReflectOnResultRequest
 from mull.request import explain
-from mull.sheet import EMBEDDED
+from mull.sheet import EMBEDDED, Fact, Sheet
 from mull.text import tally_words, usd
 
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
@@ -31,8 +43,55 @@ Value = TypeVar("Value")
 Fields = dict[str, Any]
 
 
+class How(NamedTuple):
+    """How a measurement is started and printed: the options of its command for that."""
+
+    estimate: Annotated[bool, flag("--estimate", help="Print the estimated cost and exit.")] = False
+    yes: Yes = False
+    workflow_id: BatchId = None
+    detach: Detach = False
+    as_json: Json = False
+
+
+class Read(NamedTuple):
+    """A run, its result (None if it has none), and its duration in seconds."""
+
+    run: BatchRun
+    result: Any
+    seconds: float | None = None
+
+
+class Findings(NamedTuple):
+    """What a command found: a JSON document, a sheet, and whether every run failed."""
+
+    document: dict[str, Any]
+    sheet: Sheet
+    all_failed: bool
+
+
+def found(
+    identity: str, batch: BatchResult, document: dict[str, Any], sheet: Sheet, failed: bool
+) -> Findings:
+    """Build findings, with what every document of a measurement has."""
+    counts = batch.model_dump(mode="json", exclude={"runs"})
+    whole = {"id": identity, **document, "batch": counts, "warnings": list(sheet.flags)}
+    return Findings(whole, sheet, failed)
+
+
+def unmade(batch: BatchResult, what: str) -> Iterator[str]:
+    """Say how many runs a batch did not make, and why."""
+    if batch.stop_reason != "completed":
+        left = tally_words(batch.not_started + batch.cancelled, what)
+        yield f"{left} not made: {batch.stop_explanation}."
+
+
+def facts_of(known: Mapping[str, str]) -> tuple[Fact, ...]:
+    """Build facts of labels and values."""
+    return tuple(Fact(label=label, value=value) for label, value in known.items())
+
+
 def require_scipy(command: str) -> None:
-    """Exit with code 2 and the extra's name where scipy, which measures, is not installed."""
+    """Exit with code 2 and the name of the extra if scipy is not installed."""
     if find_spec("scipy") is None:
         fail(f"{command} needs scipy: pip install 'mull[measure]'.")
 
@@ -80,7 +139,7 @@ def pages_of(items: Sequence[Item], lines: int) -> list[list[Item]]:
         more = len(to_json(item)) + 1
         if not pages or len(pages[-1]) == lines or size + more > PAGE_BYTES:
             pages.append([])
-            # A bracket more than commas.
+            # One bracket more than there are commas.
             size = 1
         pages[-1].append(item)
         size += more
@@ -88,12 +147,16 @@ def pages_of(items: Sequence[Item], lines: int) -> list[list[Item]]:
 
 
 def batch_of(
-    items: Sequence[Item], variants: Sequence[Fields], bounds: Fields
+    items: Sequence[Item], variants: Sequence[Fields], fields: Fields
 ) -> tuple[BatchRequest, list[list[Item]]]:
-    """Build the request of a batch, and its pages, none where the request has all items itself."""
+    """Build the request of a batch, and its pages, none where the request has all items itself.
+
+    Its bounds are among the `fields`.
+    """
     each = sum(variant.get("repeats", 1) for variant in variants)
     pages = pages_of(items, min(PAGE_ITEMS, max(1, RUNS // each)))
     digest = sha256(to_json(items)).hexdigest()
+    bounds = {name: fields.get(name) for name in options_of(BatchRequest)}
     known = {"variants": variants, "digest": digest, **bounds}
     alone, *more = [checked(BatchRequest, {**known, "items": page}) for page in pages]
     if not more:
@@ -145,7 +208,7 @@ class Forecast(NamedTuple):
             rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
             calls = sum(part.calls for part in self.parts)
             document = {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
-            sys.stdout.write(json.dumps(document) + "\n")
+            print_json(document)
         else:
             self.say()
         raise typer.Exit(Exit.DONE)

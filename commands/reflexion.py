@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import sys
 import zlib
 from contextlib import suppress
 from functools import partial
@@ -32,10 +31,10 @@ from commands.command import (
     connected,
     fail,
     flag,
+    need_workers,
     new_id,
-    say_unserved,
+    print_json,
     tell,
-    unserved,
     with_client,
 )
 from commands.follow import New, Wanted
@@ -44,14 +43,15 @@ from commands.loops import LOOK
 from commands.options import place_of, takes_fields
 from mull.agents.memory import SharedMemory
 from mull.agents.request import ReflexionRequest
+from mull.connection import TASK_QUEUE
 from mull.text import neutral, tally_words
 
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
-# Their tasks are more than a name, which the worker reads in a file.
+# Environments whose tasks the worker reads from a file, by their names.
 READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
 _task = partial(typer.Option, rich_help_panel="Task")
-BY_CASES = "Exit with code 4 where the hidden test ran beside the code, or not at all."
+BY_CASES = "Exit with code 4 if the hidden test ran beside the code, or not at all."
 RequireCases = Annotated[bool, flag("--require-cases", help=BY_CASES)]
 
 
@@ -89,8 +89,8 @@ def reflexion(
 
     The answer of the best episode goes to standard output, everything else to standard error.
     With --tasks and no --task, every task of FILE is tried, one after the other, as a batch: a
-    line of JSON for each, and how many were solved after 1 episode, after 2 and so on. Of FILE
-    only the names are read here (task_id, id or task of a line of JSON, or plain lines); tasks
+    line of JSON for each, and how many were solved after 1 episode, after 2 and so on. Only the
+    names in FILE are read here (task_id, id or task of a line of JSON, or plain lines); tasks
     of code and documents are read by the worker, from the same path in a folder of its
     MULL_TASKS. Budgets in tokens and US dollars are for all tasks together.
 
@@ -122,7 +122,7 @@ def reflexion(
 def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity: str) -> Given:
     """Plan the tasks of a file as a batch that makes one run after the other.
 
-    Of a task only the name is in the batch: hidden tests and answers stay in the file.
+    The batch has only the names of the tasks: hidden tests and answers stay in the file.
     """
     names, structured = names_in(file)
     if structured and fields["environment"] in READ:
@@ -141,7 +141,7 @@ def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity
 def names_in(file: str) -> tuple[list[tuple[int, str]], bool]:
     """Read the names of a file's tasks, with their lines, and whether the lines are JSON objects.
 
-    Nothing else of a line is kept, or quoted in an error.
+    The rest of a line is neither kept nor quoted in an error.
     """
     if file == HUMAN_EVAL:
         return [(at + 1, f"HumanEval/{at}") for at in range(HUMAN_EVAL_TASKS)], False
@@ -174,9 +174,12 @@ def _text(path: Path) -> str:
 async def memory(
     client: Client,
     action: Annotated[Literal["show", "clear"], typer.Argument(metavar="show|clear")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As --memory of a run names it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name that was given with --memory.")
+    ],
     scope: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="Only this scope, as `show` names it.")
+        str | None,
+        typer.Option(metavar="SCOPE", help="Only this scope, by the name that `show` prints."),
     ] = None,
     as_json: command.Json = False,
 ) -> Exit:
@@ -187,8 +190,7 @@ async def memory(
         mull memory show parsing
         mull memory clear parsing --scope code
     """
-    if missing := await unserved(client, ("mull",)):
-        say_unserved(missing, "memory", waits=False)
+    await need_workers(client, (TASK_QUEUE,), "memory")
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(memory_id(name))
     try:
         held = await handle.query("memory", result_type=SharedMemory, rpc_timeout=LOOK)
@@ -198,7 +200,7 @@ async def memory(
         if action == "clear":
             await handle.execute_update("clear", scope)
     except (WorkflowQueryFailedError, WorkflowUpdateFailedError):
-        fail(f"{memory_id(name)} is no memory, but another run of that id.")
+        fail(f"the run {memory_id(name)} is not a memory. Choose another name.")
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND or "amespace" in error.message:
             raise
@@ -216,7 +218,7 @@ def _print_memory(
     counted = tally_words(sum(len(one.reflections) for one in kept.values()), "reflection")
     if as_json:
         shown = {key: one.model_dump(mode="json")["reflections"] for key, one in kept.items()}
-        sys.stdout.write(json.dumps({"name": name, "done": action, "scopes": shown}) + "\n")
+        print_json({"name": name, "done": action, "scopes": shown})
     elif action == "clear":
         tell(f"forgot {counted}")
     else:

@@ -1,8 +1,6 @@
 """`register`: register Mull's search attributes in a namespace."""
 
-import json
 import shlex
-import sys
 from collections.abc import Collection, Iterable
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -10,7 +8,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, Json, connected, tell
+from commands.command import Exit, Json, connected, print_json, tell
 from commands.doctor import temporal_command
 from mull.connection import address
 from mull.telemetry import SEARCH_ATTRIBUTES, search_attributes
@@ -25,8 +23,8 @@ REMOVE = "Remove it (on Temporal Cloud, rename it), then run `mull register` aga
 async def register(client: Client, as_json: Json = False) -> Exit:
     """Register Mull's search attributes in the namespace.
 
-    Run it once for each namespace. What is registered already stays as it is. Where the server
-    refuses, as Temporal Cloud does, it prints the commands to register them with.
+    Run it once for each namespace. Attributes that are registered already stay as they are. If
+    the server refuses, as Temporal Cloud does, it prints the commands to register them with.
 
     For example:
 
@@ -59,7 +57,7 @@ async def register(client: Client, as_json: Json = False) -> Exit:
     if as_json:
         found = {"registered": right, "new": new, "wrong": wrong, "refused": refused}
         written = {"namespace": client.namespace, **found, "commands": commands}
-        sys.stdout.write(json.dumps(written) + "\n")
+        print_json(written)
     else:
         counts = f"{len(right)} of {len(SEARCH_ATTRIBUTES)} are registered in {client.namespace}"
         tell(f"{counts}, {len(new)} of them now.")
@@ -70,12 +68,12 @@ async def register(client: Client, as_json: Json = False) -> Exit:
         if any(FULL in said for said in refused.values()):
             tell("The namespace has no room for them: give Mull one of its own.")
         elif commands:
-            tell("\n    ".join(["Someone who may change the namespace registers them:", *commands]))
+            tell("\n    ".join(["Ask someone who may change the namespace to run:", *commands]))
     return Exit.FAILED if refused or wrong else Exit.DONE
 
 
 def _refusal(error: RPCError) -> str:
-    """Return why the server refused; raise where there is no server or no namespace."""
+    """Return why the server refused; raise if there is no server or no namespace."""
     if error.status in {RPCStatusCode.UNAVAILABLE, RPCStatusCode.NOT_FOUND}:
         raise error
     return terminal_safe(error.message, 300)

@@ -24,7 +24,7 @@ from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest, held_out
 
 RUN = "RUN"
-# Tokens of a row where no option bounds them.
+# Tokens of a row without --max-length.
 SUPPOSED_TOKENS = 1_000
 _task = partial(typer.Option, rich_help_panel="Task")
 
@@ -150,10 +150,7 @@ def _program(name: str, *arguments: str, given: str = "") -> None:
     """Run a program of the extra `train` on this machine; what it prints is the command's."""
     if find_spec("torch") is None or VARIABLE not in os.environ:
         missing = VARIABLE if VARIABLE not in os.environ else "the extra `train`"
-        said = (
-            f"`merge` and `--estimate` need {missing}: run them where the worker runs that trains"
-        )
-        fail(f"{said}.")
+        fail(f"`merge` and `--estimate` need {missing}: run them beside the training worker.")
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
     known = variables(os.environ, Path(os.environ[VARIABLE]))
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours

@@ -1,7 +1,6 @@
 """`show`, `watch`, `list` and `report`: reading runs."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from commands.command import (
     connected,
     fail,
     place_for,
+    print_json,
     run_page,
     tell,
     write_file,
@@ -60,7 +60,7 @@ SHOWN = (
     "MullCostUsd",
     "MullNeedsReview",
 )
-# What MullRevisions counts, where nothing says more of a result.
+# What MullRevisions counts, for results without an agreement or a score.
 COUNTED = {
     "MultiPathWorkflow": "draft",
     "ReflexionWorkflow": "episode",
@@ -68,7 +68,7 @@ COUNTED = {
 }
 # A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
-# For so many runs a list asks the server for more, and it shows so many turns of a session.
+# Runs of a list for which the server is asked for more, and turns of a session that it shows.
 MOST_READ = 20
 PARENT = "ParentWorkflowId"
 # A child is not listed by itself, unless it is a turn of a session that waits for a person.
@@ -193,7 +193,7 @@ async def list_(
         lines = [line async for line in _log(client, rows)]
         write_file(place, "".join(lines), f"answers of {tally_words(len(lines), 'run')}")
     if as_json:
-        sys.stdout.write(json.dumps({"runs": rows}) + "\n")
+        print_json({"runs": rows})
     elif rows and place is None:
         console = Console()
         batches = await _batches(client, rows)
@@ -214,7 +214,7 @@ async def _rows(client: Client, parts: Sequence[str], limit: int) -> list[Row] |
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return None
-    # The server lists what goes on first, and the rest by its end.
+    # The server lists running workflows first, and the others by their end.
     found = sorted(listed, key=lambda run: run.start_time, reverse=True)
     made = (_row(client, run, newest=at < MOST_READ) for at, run in enumerate(found))
     return await asyncio.gather(*made)
@@ -256,7 +256,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     asked = turns = None
     # A list needs no key, and shows no text that is encrypted.
     clear = client.data_converter.payload_codec is None
-    # The SDK raises a KeyError for an encoding that it doesn't know, and a codec what it likes.
+    # The SDK raises a KeyError for an unknown encoding, and a codec any error.
     with suppress(UnreadableError, RPCError, ValueError, KeyError, RuntimeError):
         asked = await run.memo_value(ASKED, None, type_hint=str) if clear else None
         if newest and loop is SESSION:

@@ -1,8 +1,6 @@
 """A message to a session: begin the session, or go on with it, and follow the turn that answers."""
 
 import asyncio
-import json
-import sys
 import uuid
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -19,7 +17,7 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, fail, option_of, say_unserved, sized, tell, unserved
+from commands.command import Exit, fail, need_workers, option_of, print_id, sized, tell
 from commands.follow import LOOK_SECONDS, Wanted, follow
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
 from mull.connection import TASK_QUEUE
@@ -35,7 +33,7 @@ from mull.turn.session import (
     turn_id,
 )
 
-# What a session has of its own, besides what its request holds all of its turns to.
+# What a session carries besides the options of its turns.
 STATE = ("messages", "summary", "turn_count", "carried")
 
 Sent: TypeAlias = WorkflowUpdateHandle[SessionAnswer]
@@ -57,9 +55,7 @@ async def send(
     `request` begins the session where there is none. A message with the id of an earlier one is
     the same message, and gets the same answer.
     """
-    missing = await unserved(client, TURN.queues(request))
-    if missing:
-        say_unserved(missing, "session", waits=False)
+    await need_workers(client, TURN.queues(request), "session")
     sized(message)
     key = message_id or uuid.uuid4().hex
     while True:
@@ -95,7 +91,7 @@ async def _sent(
             handle = client.get_workflow_handle(session)
             return await handle.start_update("send", message, **given)
         except RPCError as error:
-            # One that has ended meanwhile is looked at again, and so is one whose history ends.
+            # A session that ended meanwhile, or whose history ends, is looked at again.
             if error.status not in {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}:
                 raise
     begun = WithStartWorkflowOperation[Any, Any](
@@ -120,7 +116,7 @@ async def _going_on(client: Client, session: str, request: SessionRequest) -> Se
             raise
         return request
     if found.loop is not SESSION:
-        fail(f"{session} is a run of its own, and no session.")
+        fail(f"{session} is a run of its own and not a session. Choose another id.")
     if found.goes_on:
         began = await request_of(client, found)
         others = [
@@ -157,8 +153,7 @@ async def _followed(
         turn_id(sent.workflow_id, number), result_type=ToolTurnResult
     )
     if detach:
-        sys.stdout.write(json.dumps({"id": turn.id}) + "\n" if wanted.as_json else f"{turn.id}\n")
-        return Exit.DONE
+        return print_id(turn.id, as_json=wanted.as_json)
     while not answer.done():
         # The turns of earlier messages come first, and there may be another one by this name.
         with suppress(RPCError):

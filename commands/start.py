@@ -40,7 +40,7 @@ def ask(
     ] = None,
     require_probability: Annotated[
         float | None,
-        _share(help="Exit with code 4 below this, or where it is unknown."),
+        _share(help="Exit with code 4 below this chance, or if it is unknown."),
     ] = None,
     details: Annotated[
         bool, flag("--details", help="Print all facts and votes of an answer.")
@@ -176,7 +176,7 @@ def agent(
 
     The agent chooses between research and code, unless --mode is given. A report cites its
     sources as [1] and is checked against them; code is tested in a sandbox. The run also ends
-    at any bound.
+    when it reaches a bound.
 
     For example:
 
@@ -196,8 +196,7 @@ def agent(
     coding = {"tests": tests, "packages": fields["packages"], "entry": fields["entry"]}
     for option, given in coding.items():
         if fields["mode"] == "research" and given is not None:
-            said = f"--{option} is only for code, and can't be combined with --mode research."
-            fail(said)
+            fail(f"--{option} is only for code, and can't be combined with --mode research.")
     known = {name: fields.pop(name) for name in options_of(Limits)}
     fields["limits"] = {name: one for name, one in known.items() if one is not None} or None
     fields["prompt"] = subject_of(prompt, "the prompt")
@@ -214,13 +213,13 @@ def subject_of(given: str, what: str) -> str:
     return command.read_stdin(what) if given == "-" else given
 
 
-# Where a batch asks what the options of a command say: what would begin is put here instead.
+# While a batch reads the options of a command, what the command would start is put here instead.
 instead: ContextVar[list[tuple[dict[str, Any], New, Wanted]] | None]
 instead = ContextVar("instead", default=None)
 
 
 def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> None:
-    """Start the run of a command, or exit where its fields make no request of this kind."""
+    """Start the run of a command, or exit if its fields make no valid request."""
     if (asked := instead.get()) is not None:
         asked.append((fields, new, wanted))
         return
@@ -246,7 +245,7 @@ def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, ob
             "meaning": meaning,
             "weight": weight if star else None,
         }
-        with suppress(ValueError):  # what is no number is refused below, by the field's name
+        with suppress(ValueError):  # a weight that is not a number is refused below
             known["weight"] = float(weight) if star else None
         found.append(command.checked(Criterion, known, "--criterion").model_dump())
     return found

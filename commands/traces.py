@@ -24,7 +24,7 @@ def traces(run: Id, send: Send = False, as_json: Json = False) -> None:
     """Rebuild the spans of a run from its history, to show or send them.
 
     Rebuilds what a killed worker had not sent yet. Each span has the id that the worker gave
-    it, so a receiver that keeps one span for each id has none twice.
+    it, so a receiver that keeps one span for each id gets no duplicates.
 
     Example: mull traces ask-is-91-prime-7f3a91c2 --send
     """
@@ -35,13 +35,13 @@ def traces(run: Id, send: Send = False, as_json: Json = False) -> None:
 
 async def _traces(client: "Client", run: str, sends: bool, as_json: bool) -> Exit:
     found = await reach(client, run)
-    # A run that can't be read here ends this command as it ends every other.
+    # As in every command, a run that can't be read here is an error.
     await request_of(client, found)
     # This imports the worker, with every workflow: it takes a second.
     import spans
     from mull import telemetry
 
-    # What goes wrong is said below, once.
+    # Errors are printed below, once.
     for chatty in ("temporalio", "opentelemetry"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
     exporters = telemetry.exporters(None) if sends else []
@@ -71,7 +71,7 @@ async def _traces(client: "Client", run: str, sends: bool, as_json: bool) -> Exi
     words = f"{tally_words(counts['spans'], 'span')} of {tally_words(counts['executions'], 'run')}"
     tell(
         f"{'sent' if sends else 'rebuilt'} {words}; {counts['still_open']:,} still open;"
-        f" {tally_words(counts['lost'], 'attempt')} of calls lost, which no history holds"
+        f" {tally_words(counts['lost'], 'attempt')} of calls lost: no history has them"
     )
     return ended
 

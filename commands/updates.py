@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -24,15 +23,16 @@ from commands.command import (
     connected,
     fail,
     flag,
+    need_workers,
+    print_json,
     read_given,
-    say_unserved,
     sized,
     tell,
-    unserved,
     with_client,
 )
 from commands.loops import BATCH, SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
+from mull.connection import TASK_QUEUE
 from mull.request import Finish, Review
 from mull.sampling.result import PersonsAnswer
 from mull.text import lasting_words, revealed, until_words
@@ -202,13 +202,13 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
 async def _permit(
     client: Client, run: str, said: Permission, shown: str | None, as_json: bool
 ) -> Exit:
-    """Send a word on the call that was shown: that its number says which has to be certain."""
+    """Allow or deny a call, once it is certain which call the number means."""
     found = await reach_open(client, run)
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"only calls of `turn` can be allowed or denied.{turns}")
     seen = await standing_of(found)
-    # Of one that is not asked about, the run says so itself.
+    # If the call does not wait for an answer, the run says so.
     for one in (one for one in seen.questions if one.call == said.call):
         again = f"look at it again:\n    mull review {run}"
         if shown is not None and not one.digest.startswith(shown):
@@ -240,7 +240,7 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             "actions": list(loop.actions),
             **loop.under_review(seen),
         }
-        sys.stdout.write(json.dumps(document) + "\n")
+        print_json(document)
     else:
         print_review(Console(), sheet)
         said = "without a time limit"
@@ -271,15 +271,13 @@ async def _reviewable(client: Client, run: str) -> FoundRun:
 
 async def _update(client: Client, run: FoundRun, name: str, argument: object) -> Any:
     """Send an update and return its result, or exit if it is refused."""
-    missing = await unserved(client, ("mull",))
-    if missing:
-        say_unserved(missing, "update", waits=False)
+    await need_workers(client, (TASK_QUEUE,), "update")
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             try:
                 return await run.handle.execute_update(name, sized(argument))
             except RPCError as error:
-                # It came within a task that failed, as where a history ends: nobody looked at it.
+                # It came within a task that failed, as at a history's end: the run never saw it.
                 if error.status is not RPCStatusCode.FAILED_PRECONDITION:
                     raise
                 return await run.handle.execute_update(name, argument)
@@ -294,7 +292,7 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
 def _done(run: str, what: str, as_json: bool, further: str = "") -> Exit:
     """Report what was done, and what happens next: on standard error, or as a JSON document."""
     if as_json:
-        sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
+        print_json({"id": run, "done": what})
     else:
         tell(further or what)
     return Exit.DONE

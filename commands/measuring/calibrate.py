@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from commands import command, plans
-from commands.command import checked, fail, flag, options_of
+from commands import plans
+from commands.command import checked, fail, flag
 from commands.options import takes_fields
+from commands.plans import Findings, Read, facts_of, found, unmade
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
 from mull.batch.sheet import cost_words
@@ -19,12 +20,8 @@ from mull.critique.calibration import PASS_AT, Calibration, Example, Scored
 from mull.critique.estimates import RESAMPLES, Bin, Estimate
 from mull.critique.evaluation import Evaluation
 from mull.critique.request import ReflectOnResultRequest
-from mull.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, table
+from mull.sheet import EMBEDDED, Chart, Curve, Sheet, Table, Verdict, table
 from mull.text import tally_words, terminal_safe, usd
-
-if TYPE_CHECKING:
-    from commands.measuring.findings import Findings, Read
-
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 REVERSED = "reversed"
@@ -49,7 +46,7 @@ def calibrate(
         ),
     ] = None,
     no_guardrails: Annotated[
-        bool, _judging("--no-guardrails", help="Use the judge's score unchanged.")
+        bool, _judging("--no-guardrails", metavar="", help="Use the judge's score unchanged.")
     ] = False,
     repeats: Annotated[
         int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft.")
@@ -58,16 +55,14 @@ def calibrate(
         bool, flag("--no-position", help="Skip the evaluation with reversed criteria.")
     ] = False,
     pass_at: Annotated[
-        float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
+        float,
+        typer.Option(min=0, max=1, metavar="SHARE", help="A label of at least this is a pass."),
     ] = PASS_AT,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
     ] = None,
-    estimate: command.Estimate = False,
-    yes: command.Yes = False,
-    workflow_id: command.BatchId = None,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    how: plans.How,
     **fields: Any,
 ) -> None:
     r"""Measure how good a judge is, on drafts that people have labelled.
@@ -112,13 +107,10 @@ def calibrate(
     turned = not no_position and len(judging.judged_by) > 1
     plan = JudgePlan(examples, judges, judging, repeats, turned, pass_at)
     items: list[Item] = [{"query": one.query, "draft": one.draft} for one in examples]
-    bounds = {name: fields[name] for name in options_of(BatchRequest)}
-    request, pages = plans.batch_of(items, list(plan.variants()), bounds)
-    from commands.measuring.findings import Order, measure
+    batch = plans.batch_of(items, [*plan.variants()], fields)
+    from commands.measuring.findings import measure
 
-    how = (workflow_id, estimate, yes, detach, as_json)
-    order = Order("calibrate", file, request, pages, plan.forecast(), *how)
-    measure(order, partial(findings, plan), html)
+    measure(f"calibrate {file.name}", batch, plan.forecast(), how, partial(findings, plan), html)
 
 
 def read_example(fields: plans.Fields) -> Example:
@@ -173,19 +165,14 @@ class JudgePlan(NamedTuple):
         return plans.Forecast(parts, f"and {plans.EVALUATION_OUT} out for an evaluation")
 
 
-def findings(
-    plan: JudgePlan, identity: str, batch: BatchResult, reads: "Sequence[Read]"
-) -> "Findings":
+def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence[Read]) -> Findings:
     """Calibrate each judge; the document has the data to compute the numbers again."""
-    from commands.measuring.findings import Findings
-
     scored = evaluations(plan, reads)
-    found = calibration.calibrate(plan.examples, scored, plan.pass_at)
-    judges = sorted(found, key=lambda judge: plan.judges.index(judge.judge))
+    calibrated = calibration.calibrate(plan.examples, scored, plan.pass_at)
+    judges = sorted(calibrated, key=lambda judge: plan.judges.index(judge.judge))
     said = (*_on_judges(plan, judges), *_on_runs(plan, scored, batch))
     failed = all(one.score is None for one in scored)
     document = {
-        "id": identity,
         "examples": len(plan.examples),
         "criteria": plan.judging.criteria,
         "pass_at": plan.pass_at,
@@ -195,8 +182,6 @@ def findings(
             {**one.model_dump(mode="json"), "label": plan.examples[one.example].label}
             for one in scored
         ],
-        "batch": batch.model_dump(mode="json", exclude={"runs"}),
-        "warnings": list(said),
     }
     size = tally_words(len(plan.examples), "labelled draft")
     criteria = ", ".join(one.name for one in plan.judging.judged_by)
@@ -219,7 +204,7 @@ def findings(
             words=f"{tally_words(len(plan.judges), 'judge')}, {size}",
             tone="bad" if failed else "plain",
         ),
-        facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
+        facts=facts_of(facts),
         flags=said,
         charts=tuple(
             diagram(judge.judge, AXIS, judge.reliability, "mean label", "mean score")
@@ -231,18 +216,18 @@ def findings(
             *(_bins(judge) for judge in judges),
         ),
     )
-    return Findings(document, sheet, failed)
+    return found(identity, batch, document, sheet, failed)
 
 
-def evaluations(plan: JudgePlan, reads: "Sequence[Read]") -> list[Scored]:
-    """List the evaluations that were made, without those not started or cancelled."""
-    found = []
+def evaluations(plan: JudgePlan, reads: Sequence[Read]) -> list[Scored]:
+    """List the evaluations that were made; others were not started, or cancelled."""
+    scored = []
     for run, result, _ in reads:
         if run.status not in {"completed", "failed"}:
             continue
         drafts = result.drafts if result else ()
         evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
-        scored = Scored(
+        one = Scored(
             example=run.item,
             judge=plan.judges[int(run.variant.split("-")[1]) - 1],
             repeat=run.repeat,
@@ -256,8 +241,8 @@ def evaluations(plan: JudgePlan, reads: "Sequence[Read]") -> list[Scored]:
             workflow_id=run.workflow_id,
             error=evaluation.error or run.error,
         )
-        found.append(scored)
-    return found
+        scored.append(one)
+    return scored
 
 
 def _on_judges(plan: JudgePlan, judges: Sequence[Calibration]) -> Iterator[str]:
@@ -282,14 +267,12 @@ def _on_runs(plan: JudgePlan, scored: Sequence[Scored], batch: BatchResult) -> I
         names = ", ".join(sorted({name for names in fired for name in names}))
         capped = f"Guardrails ({names}) capped {tally_words(len(fired), 'score')}, as in the loop"
         yield f"{capped}; --no-guardrails shows the judge alone."
-    if batch.stop_reason != "completed":
-        left = tally_words(batch.not_started + batch.cancelled, "evaluation")
-        yield f"{left} not made: {batch.stop_explanation}."
+    yield from unmade(batch, "evaluation")
     for judge in plan.judges:
         listed = [one for one in scored if one.judge == judge]
         scores = {one.score for one in listed if one.score is not None and not one.reversed}
         if len(scores) == 1 and len({one.example for one in listed}) > 1:
-            yield f"{judge} gives every draft a score of {scores.pop():.2f}: it tells nothing."
+            yield f"{judge} scores every draft {scores.pop():.2f}, which says nothing of a draft."
     failed = [one for one in scored if one.score is None]
     reasons = Counter((one.judge, one.error or "no reason is known") for one in failed)
     for (judge, error), count in reasons.most_common(3):

@@ -5,14 +5,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from commands import command, plans
-from commands.command import checked, fail, options_of
+from commands import plans
+from commands.command import checked, fail, flag
 from commands.measuring.replay import readable_kind
 from commands.options import takes_fields
+from commands.plans import Findings, Read, found, unmade
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
 from mull.critique import worth
@@ -27,10 +28,6 @@ from mull.sampling.result import SelfConsistencyResult
 from mull.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
 from mull.text import tally_words, terminal_safe, usd
 
-if TYPE_CHECKING:
-    from commands.measuring.findings import Findings, Read
-
-
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 FEW = 50
 METHODS = "single,reflect,self_consistency"
@@ -41,12 +38,10 @@ ASSUMED = (
     "sampled answer, and as many of them as there may be"
 )
 REFLECTION = "Reflection and its judge"
-_judging = partial(typer.Option, rich_help_panel=REFLECTION)
+REFLECTED = ("criteria", "max_revisions", "score_threshold")
 
 
-@takes_fields(
-    ReflectOnResultRequest, "criteria", "max_revisions", "score_threshold", under=REFLECTION
-)
+@takes_fields(ReflectOnResultRequest, "judges", *REFLECTED, under=REFLECTION)
 @takes_fields(SelfConsistencyRequest, "model", "max_responses", under="Sampling")
 @takes_fields(BatchRequest)
 def compare(
@@ -60,22 +55,14 @@ def compare(
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of every run, if the model takes one.")
     ] = 0,
-    judge: Annotated[
-        list[str] | None,
-        _judging(
-            help="The judge; repeat it for a panel. Default: the worker's judge.",
-            metavar="MODEL",
-            envvar="MULL_JUDGE_MODEL",
-        ),
-    ] = None,
     no_guardrails: Annotated[
-        bool, _judging("--no-guardrails", help="Use the judge's score unchanged.")
+        bool,
+        flag(
+            "--no-guardrails", help="Use the judge's score unchanged.", rich_help_panel=REFLECTION
+        ),
     ] = False,
-    estimate: command.Estimate = False,
-    yes: command.Yes = False,
-    workflow_id: command.BatchId = None,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    how: plans.How,
     **fields: Any,
 ) -> None:
     """Compare one draft, reflection and self-consistency on the same questions.
@@ -109,8 +96,8 @@ def compare(
         fail(f"--methods: expected one or more of {METHODS}, comma-separated.")
     kind = readable_kind(answers)
     alike = {"model": fields["model"] or None, "seed": seed}
-    known = {name: fields[name] for name in ("criteria", "max_revisions", "score_threshold")}
-    known |= {"query": "-", "judges": judge or [], "complexity": 1.0, **alike}
+    known = {name: fields[name] for name in REFLECTED}
+    known |= {"query": "-", "judges": fields["judges"] or [], "complexity": 1.0, **alike}
     known |= {"guardrails": []} if no_guardrails else {}
     asked = {"question": "-", "answers": kind, "max_responses": fields["max_responses"], **alike}
     plan = MethodPlan(
@@ -120,13 +107,10 @@ def compare(
         questions=plans.read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
     items: list[Item] = [{"question": one.question, "query": one.query} for one in plan.questions]
-    bounds = {name: fields[name] for name in options_of(BatchRequest)}
-    request, pages = plans.batch_of(items, [plan.variant(method) for method in names], bounds)
-    from commands.measuring.findings import Order, measure
+    batch = plans.batch_of(items, [plan.variant(method) for method in names], fields)
+    from commands.measuring.findings import measure
 
-    how = (workflow_id, estimate, yes, detach, as_json)
-    order = Order("compare", file, request, pages, plan.forecast(), *how)
-    measure(order, partial(findings, plan))
+    measure(f"compare {file.name}", batch, plan.forecast(), how, partial(findings, plan))
 
 
 class Question(Record):
@@ -202,11 +186,9 @@ class MethodPlan(NamedTuple):
 
 
 def findings(
-    plan: MethodPlan, identity: str, batch: BatchResult, reads: "Sequence[Read]"
-) -> "Findings":
+    plan: MethodPlan, identity: str, batch: BatchResult, reads: Sequence[Read]
+) -> Findings:
     """Compare the methods; the document has the data to compute the numbers again."""
-    from commands.measuring.findings import Findings
-
     # Runs that were not started, were cancelled, or whose result is not kept are left out.
     made = [read for read in reads if read.result is not None or read.run.status == "failed"]
     outcomes = [_outcome(plan, read) for read in made]
@@ -216,13 +198,10 @@ def findings(
     said = (*_on_models(plan, results), *_on_runs(outcomes, results, batch))
     failed = all(one.error is not None for one in outcomes)
     document = {
-        "id": identity,
         "questions": len(plan.questions),
         "seed": plan.sampling.seed,
         "comparison": comparison.model_dump(mode="json"),
         "outcomes": [one.model_dump(mode="json") for one in outcomes],
-        "batch": batch.model_dump(mode="json", exclude={"runs"}),
-        "warnings": list(said),
     }
     questions = tally_words(len(plan.questions), "question")
     sheet = Sheet(
@@ -234,10 +213,10 @@ def findings(
         flags=said,
         tables=(_methods(comparison), _changes(comparison)),
     )
-    return Findings(document, sheet, failed)
+    return found(identity, batch, document, sheet, failed)
 
 
-def _outcome(plan: MethodPlan, read: "Read") -> Outcome:
+def _outcome(plan: MethodPlan, read: Read) -> Outcome:
     run, result, kind = read.run, read.result, plan.sampling.answers
     text = answer = None
     if isinstance(result, SelfConsistencyResult):
@@ -283,9 +262,7 @@ def _on_runs(
     for said, count in unjudged.most_common(3):
         runs = tally_words(count, "run")
         yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
-    if batch.stop_reason != "completed":
-        left = tally_words(batch.not_started + batch.cancelled, "run")
-        yield f"{left} not made: {batch.stop_explanation}."
+    yield from unmade(batch, "run")
     if batch.completed > len(results):
         gone = tally_words(batch.completed - len(results), "result")
         yield f"{gone} no longer kept by the server, and left out."

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 
 from commands.command import fail
 from commands.measuring.calibrate import diagram
+from commands.plans import facts_of
 from mull.critique import statistics as numbers
 from mull.critique.estimates import Bin
 from mull.critique.statistics import Array
@@ -19,7 +20,7 @@ from mull.sampling import probability
 from mull.sampling.probability import CalibrationMap, Knot, Measured, Target
 from mull.sampling.replay import Recorded, Replay, orderings
 from mull.sampling.rules import Stopping
-from mull.sheet import Fact, Sheet, Verdict, table
+from mull.sheet import Sheet, Verdict, table
 from mull.text import percent
 
 # With fewer questions a map makes a model that is well calibrated worse.
@@ -51,7 +52,7 @@ def ended_runs(
 
 
 def fit_knots(runs: Array) -> list[Knot]:
-    """Fit how likely the leader is right to its smoothed share, never surer than so many can show.
+    """Fit how likely the leader is right to its smoothed share, within what so many runs can show.
 
     From 200 questions on it is isotonic regression on at most 50 bins of equal mass, else a
     logistic curve. Sources: Zadrozny and Elkan (2002), Transforming classifier scores into accurate
@@ -81,11 +82,12 @@ def fit_knots(runs: Array) -> list[Knot]:
 
 
 def least_probability(chances: Array, right: Array, target: float) -> Target:
-    """Find the least probability from which on answers, each with its own, are right that often.
+    """Find the lowest probability from which on answers are right as often as the target.
 
-    Cuts are tested from the top down until one is not that right with 95 % certainty, one-sided. A
-    cut that is too small to be, though all were right, is passed over. Sources: Clopper and Pearson
-    (1934); Maurer, Hothorn and Lehmacher (1995) for a fixed order, which needs no correction.
+    Cuts are tested from the top down until one is not right that often with 95 % certainty,
+    one-sided. A cut too small to show it, even if all its answers are right, is skipped. Sources:
+    Clopper and Pearson (1934); Maurer, Hothorn and Lehmacher (1995) for a fixed order, which needs
+    no correction.
     """
     found = Target()
     for cut in np.unique(chances)[::-1].tolist():
@@ -162,7 +164,7 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         subject="How likely is the answer right?",
         verdict=Verdict(words=f"{said}, tested on {measured.held_out:,} others"),
         flags=tuple(flags),
-        facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
+        facts=facts_of(facts),
         charts=(diagram(made.name, "probability", bins, "right", "probability"),),
         tables=(table("Reliability on the questions held out", names, rows),),
     )

@@ -1,7 +1,6 @@
 """`replay`: try every stopping rule on answers that were recorded before."""
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import permutations
@@ -12,7 +11,7 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field
 
-from commands.command import Json, checked, fail, place_for, read_file, write_file
+from commands.command import Json, checked, fail, place_for, print_json, read_file, write_file
 from commands.options import takes_fields
 from commands.plans import Fields, read_lines, require_scipy
 from mull.request import Record
@@ -74,7 +73,7 @@ def replay(
     ] = None,
     target: Annotated[
         list[float] | None,
-        _fitting(metavar="P", min=0, max=1, help="The share that must be right; 0.95 by default."),
+        _fitting(metavar="SHARE", min=0, max=1, help="How many must be right; 0.95 by default."),
     ] = None,
     model: Annotated[str | None, _fitting(help="The model that answered.")] = None,
     temperature: Annotated[float | None, _fitting(help="The temperature that it had.")] = None,
@@ -102,7 +101,7 @@ def replay(
     one. With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at three
     votes ahead.
 
-    The share of votes is agreement, and no probability: models agree on wrong answers too. If
+    The share of votes is agreement, not a probability: models agree on wrong answers too. If
     "model" says of each line which of two models answered, and both answered the same questions
     (the same "id", or else "question"), a cascade is shown: three answers of one model where
     they agree, otherwise the other model, by the first --rule.
@@ -177,7 +176,7 @@ def replay(
             document["cascades"] = [each.model_dump(mode="json") for each in cascades]
         shown = sheet(questions, outcomes, max_responses, cascades)
     if as_json:
-        sys.stdout.write(json.dumps(document) + "\n")
+        print_json(document)
     else:
         console = Console()
         print_sheet(console, shown, label="calibrated" if calibrate else "replayed")
@@ -212,7 +211,7 @@ def _outcomes(
 
 
 class Line(Record):
-    """Whose answers a line has, of which kind and to which question; None where it says nothing."""
+    """Whose answers a line has, their kind and question; None for what it does not say."""
 
     id: Any = None
     question: Any = None
@@ -221,7 +220,7 @@ class Line(Record):
 
 
 def common(name: str, values: Iterable[Any]) -> Any:
-    """Return the one value that is told, None where none is; exit where they differ."""
+    """Return the one value that is given, or None; exit if they differ."""
     told = {*values} - {None}
     if len(told) > 1:
         said = " and ".join(sorted(map(str, told)))

@@ -138,7 +138,7 @@ async def test_a_second_interrupt_ends_all_at_once(
     for name in ("TEMPORAL_ADDRESS", "MULL_WEB_UI", *SET):
         monkeypatch.setenv(name, "set")
     place = Place(free_port(), free_port(), tmp_path / "dev.db")
-    staying = asyncio.create_task(embedded._stay(place, None, ()))
+    staying = asyncio.create_task(embedded._stay(place, ()))
     async with asyncio.timeout(PATIENCE):
         while "Try: " not in capsys.readouterr().err:
             await asyncio.sleep(0.05)

@@ -36,5 +36,5 @@ def test_a_conversation(cli: Cli) -> None:
     assert [one.returncode for one in (*refused, wrong)] == [2] * 3
     assert f"{run} is a session; it can't be reviewed." in refused[0].stderr
     assert f"Its turns have pages, such as {run}-turn-1." in refused[1].stderr
-    assert "is a run of its own, and no session" in wrong.stderr
+    assert "is a run of its own and not a session" in wrong.stderr
     assert "Traceback" not in "".join(one.stderr for one in (first, second, third, again))

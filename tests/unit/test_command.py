@@ -480,10 +480,10 @@ class Sent:
 def served(monkeypatch: Patch) -> None:
     """Have a worker on every queue."""
 
-    async def unserved(*_: object) -> list[str]:
-        return []
+    async def need_workers(*_: object) -> None:
+        """Find a worker on every queue."""
 
-    monkeypatch.setattr(updates, "unserved", unserved)
+    monkeypatch.setattr(updates, "need_workers", need_workers)
 
 
 @pytest.mark.usefixtures("served")

@@ -5,7 +5,6 @@ import uuid
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from adapters import QUEUES
 from commands import plans
 from commands.follow import Wanted
 from commands.lines import Chosen, Given
-from commands.measuring.findings import Order, _read
+from commands.measuring.findings import _read
 from commands.pages import opened, send_page
 from mull.batch.request import BatchPage, Item
 from mull.batch.result import BatchResult
@@ -190,7 +189,6 @@ async def test_what_is_measured_comes_in_pages_too(
     items: list[Item] = [{"query": "q", "draft": f"score 0.{place}"} for place in (1, 2, 3)]
     request, pages = plans.batch_of(items, [judging()], {})
     forecast = plans.Forecast([], "")
-    order = Order("calibrate", Path("f"), request, pages, forecast, "", False, True, False, False)
     given = Given("f", request, pages, forecast)
     chosen = Chosen(None, False, False, True, Wanted(), "jsonl", {})
     identity, model = f"measured-{uuid.uuid4().hex}", DraftReader()
@@ -198,7 +196,7 @@ async def test_what_is_measured_comes_in_pages_too(
         handle, _ = await opened(client, identity, given, chosen)
         result = await ended(handle)
         await opened(client, identity, given, chosen)
-        reads = await _read(client, identity, result, order)
+        reads = await _read(client, identity, result, given)
         anew = await client.start_workflow(
             "BatchWorkflow",
             request,

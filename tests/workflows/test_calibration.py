@@ -85,7 +85,7 @@ async def required(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "without a calibration map no probability is known, and the worker has none. Fit"),
+        ({}, "--require-probability needs a calibration map, and the worker has none. Fit"),
         (
             {"calibration": made(temperature=0.0), "model": "c/d"},
             "the map does not fit: model c/d, where the map has openai/gpt-test; temperature 0.7",

@@ -7,8 +7,8 @@ import pytest
 from commands.measuring import calibrate, compare
 from commands.measuring.calibrate import JudgePlan, estimate_words
 from commands.measuring.compare import MethodPlan, Question
-from commands.measuring.findings import Findings, Read
 from commands.page import page_html
+from commands.plans import Findings, Read
 from mull.critique.calibration import Example
 from mull.critique.estimates import Estimate
 from mull.critique.evaluation import Cap, Evaluation
@@ -66,7 +66,7 @@ def made(kind: type[Record], **fields: Any) -> Any:
         (calibrated([0.9]), "All labels are on one side of 0.5"),
         (calibrated([0.9, 0.1]), 'No "writer" is given'),
         (calibrated([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),
-        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft a score of 0.50"),
+        (calibrated([0.5, 0.5, 0.5]), "a/b scores every draft 0.50"),
         (calibrated([0.5, 0.1]), "Guardrails (too_short) capped 1 score, as in the loop"),
         (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
