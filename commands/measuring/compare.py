@@ -47,13 +47,13 @@ REFLECTED = ("criteria", "max_revisions", "score_threshold")
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
-        str, typer.Option(help="The methods to compare, comma-separated.")
+        str, typer.Option(metavar="A,B", help="The methods to compare, comma-separated.")
     ] = METHODS,
     answers: Annotated[
         str, typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice.")
     ] = "exact",
     seed: Annotated[
-        int, typer.Option(min=0, help="The seed of every run, if the model takes one.")
+        int, typer.Option(min=0, metavar="N", help="The seed of every run, if the model takes one.")
     ] = 0,
     no_guardrails: Annotated[
         bool,
