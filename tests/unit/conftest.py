@@ -52,6 +52,7 @@ def typed(
         plans.clear()
         monkeypatch.setattr("sys.argv", ["mull", *words])
         code = starter.main()
-        return Typed(code, *((one or [None])[0] for one in (requests, plans)), *capsys.readouterr())
+        request, plan = ((one or [None])[0] for one in (requests, plans))
+        return Typed(code, request, plan, *capsys.readouterr())
 
     return run

@@ -6,7 +6,7 @@ import io
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import typer
@@ -21,7 +21,7 @@ from commands.measuring import findings
 from mull.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, Variant
 from mull.batch.result import BatchResult, BatchRun
 
-Capture = pytest.CaptureFixture[str]
+Capture: TypeAlias = pytest.CaptureFixture[str]
 FORMULAS = (
     *("=1+1", "+cmd", "-3+1", "@x", "-", "\t=1", "\r=1", "\n=1"),
     *("- item", "-3.5\n=1", "+.", "\uff1d1", "-3 pounds"),

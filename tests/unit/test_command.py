@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import typer
@@ -30,7 +30,8 @@ from tests.unit.conftest import Typed, typed_app
 from worker import main as worker_main
 
 Type = Callable[..., Typed]
-Capture, Patch = pytest.CaptureFixture[str], pytest.MonkeyPatch
+Capture: TypeAlias = pytest.CaptureFixture[str]
+Patch: TypeAlias = pytest.MonkeyPatch
 REQUESTS: dict[str, type[Request]] = {
     "ask": SelfConsistencyRequest,
     "reflect": ReflectOnResultRequest,

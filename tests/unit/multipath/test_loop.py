@@ -131,7 +131,7 @@ def test_only_the_model_s_own_tests_are_quarantined(
 
 def failures(run: Run | MultiPathResult) -> list[str | None]:
     """Name the test that E of each draft is about."""
-    return [draft.error and draft.error.test for draft in run.drafts]
+    return [draft.error.test if draft.error else None for draft in run.drafts]
 
 
 def test_a_quarantine_holds_for_all_drafts() -> None:
