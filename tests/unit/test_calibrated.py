@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pydantic import TypeAdapter, ValidationError
 
 from commands.measuring.replay import log_line
-from commands.start import ask
 from mull.request import parse_request
 from mull.sampling.loop import Sampling
 from mull.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest, probability
@@ -167,17 +165,16 @@ def test_a_line_of_a_log_says_how_it_was_asked() -> None:
     assert line["prompt_hash"] == run.setup.prompt_hash != hash_prompt(None, "exact")
 
 
-def test_a_map_is_read_as_strictly_as_a_request(tmp_path: Path) -> None:
+def test_a_map_is_read_as_strictly_as_a_request(tmp_path: Path, typed: Any) -> None:
     """A request with one goes through JSON unchanged; a file of another form is refused."""
     request = SelfConsistencyRequest(question="How much?", calibration=made())
     file = tmp_path / "map.json"
     file.write_text('{"name": "x"}', encoding="utf-8")
 
-    with pytest.raises(typer.Exit) as refused:
-        ask(question="How much?", calibration=file)
+    refused = typed("ask", "How much?", "--calibration", str(file))
 
     assert parse_request(SelfConsistencyRequest, request.model_dump_json()) == request
-    assert refused.value.exit_code == 2
+    assert (refused.code, refused.request) == (2, None)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ def run(*arguments: str) -> Result:
 
 
 def replayed(*arguments: str) -> dict[str, Any]:
-    """Return the document of `replay --json`, which says nothing else."""
+    """Return the document of `replay --json`, beside which only the files that it wrote are said."""
     result = run("replay", *arguments, "--json")
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    assert result.exit_code == 0, result.output
+    assert all(line.startswith("wrote the ") for line in result.stderr.splitlines()), result.output
     parsed: dict[str, Any] = json.loads(result.stdout)
     return parsed
 
