@@ -9,7 +9,7 @@ import signal
 import subprocess
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,9 +19,8 @@ from types import CodeType
 from typing import Any, Protocol
 
 from activities.sandbox.limits import Ending, parse_ending
-from activities.sandbox.port import Output
+from activities.sandbox.port import Output, Program
 from activities.sandbox.watcher import Disk, children
-from mull.multipath.request import Limits
 from mull.text import cut_encoded, encoded_size
 
 CHUNK = 65_536
@@ -43,20 +42,6 @@ spaces["init"]["main"](settings, status_fd, lifeline_fd, spaces.get("confinement
 """
 # Without `site`, which would look for packages. The environment is clean, so it may be read.
 INTERPRETER_ARGUMENTS = ("-S", "-s", "-B", "-c", BOOT)
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What one run gets: a user id of its own, or None for the worker's, and its limits.
-
-    `packages` are the names of the distributions that the program may import. `threads` are the
-    sandbox's own, for work that would block the event loop.
-    """
-
-    uid: int | None
-    limits: Limits
-    packages: tuple[str, ...]
-    threads: ThreadPoolExecutor
 
 
 @dataclass(frozen=True)
@@ -92,8 +77,14 @@ class Backend(Protocol):
     name: str
     version: str
 
-    def prepare(self, slot: Slot) -> AbstractAsyncContextManager[Launch]:
-        """Prepare one run, and clean up after it. Raises SandboxError."""
+    def prepare(
+        self, program: Program, uid: int | None, threads: Executor, /
+    ) -> AbstractAsyncContextManager[Launch]:
+        """Prepare one run, and clean up after it. Raises SandboxError.
+
+        `uid` is the run's own user, or None for the worker's. `threads` are the sandbox's own, for
+        work that would block the event loop.
+        """
         ...
 
 

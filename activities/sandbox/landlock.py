@@ -6,16 +6,17 @@ import os
 import stat
 import tempfile
 from collections.abc import AsyncIterator
+from concurrent.futures import Executor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from activities.sandbox import limits
-from activities.sandbox.backend import Launch, Slot, uninterrupted
+from activities.sandbox.backend import Launch, uninterrupted
 from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, clear, version
 from activities.sandbox.packages import importable, visible
-from activities.sandbox.port import SandboxError
+from activities.sandbox.port import Program, SandboxError
 from activities.sandbox.seccomp import build_filter
 from activities.sandbox.watcher import used
 
@@ -180,18 +181,20 @@ class Landlock:
         delete_stale()
 
     @asynccontextmanager
-    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+    async def prepare(
+        self, program: Program, uid: int | None, threads: Executor
+    ) -> AsyncIterator[Launch]:
         """Make the folders of one run, and delete them, with all that is left in them, after it."""
-        user = slot.uid if slot.uid is not None and limits.can_become(slot.uid) else None
+        user = uid if uid is not None and limits.can_become(uid) else None
         folder = make_folders(user)
         try:
-            yield self._launch(slot, user, folder)
+            yield self._launch(program, user, folder)
         finally:
             loop = asyncio.get_running_loop()
-            await uninterrupted(loop.run_in_executor(slot.threads, _clear, user, folder))
+            await uninterrupted(loop.run_in_executor(threads, _clear, user, folder))
 
-    def _launch(self, slot: Slot, user: int | None, folder: RunFolder) -> Launch:
-        packages = importable(slot.packages)
+    def _launch(self, program: Program, user: int | None, folder: RunFolder) -> Launch:
+        packages = importable(program.packages)
         for name, path in packages.items():
             (folder.packages / name).symlink_to(path)
         for name in ("python", "python3"):
@@ -205,7 +208,9 @@ class Landlock:
             uid=user,
             packages=str(folder.packages),
             path=f"{folder.commands}:/usr/bin:/bin",
-            disk=partial(used, folder.box, most_files=slot.limits.disk_mb * limits.FILES_PER_MIB),
+            disk=partial(
+                used, folder.box, most_files=program.limits.disk_mb * limits.FILES_PER_MIB
+            ),
             nested=False,
             modules=("init", "confinement"),
             # The program can't stop the first process, whose children would outlive its kill.

@@ -7,14 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from signal import SIGKILL
 from typing import Any
 
-from activities.sandbox.backend import (
-    Backend,
-    Launch,
-    SandboxProcess,
-    Slot,
-    compiled,
-    uninterrupted,
-)
+from activities.sandbox.backend import Backend, Launch, SandboxProcess, compiled, uninterrupted
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
 from activities.sandbox.port import Program, Result, SandboxError, Status
 from activities.sandbox.watcher import Watch
@@ -41,18 +34,18 @@ class ProcessSandbox:
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError."""
         limits = lower(program.limits, self._ceiling)
+        program = program.model_copy(update={"limits": limits})
         async with self._room:
             with claimed_uid() as uid:
-                slot = Slot(uid, limits, program.packages, self._threads)
                 try:
-                    async with self._backend.prepare(slot) as launch:
-                        return await self._run(program, limits, launch)
+                    async with self._backend.prepare(program, uid, self._threads) as launch:
+                        return await self._run(program, launch)
                 # Python raises RuntimeError when it can't start a thread.
                 except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     raise SandboxError(f"{self.name}: {error}") from error
 
-    async def _run(self, program: Program, limits: Limits, launch: Launch) -> Result:
-        settings = build_settings(program, limits, launch)
+    async def _run(self, program: Program, launch: Launch) -> Result:
+        limits, settings = program.limits, build_settings(program, launch)
         process = SandboxProcess(launch, settings, program.keep_bytes, limits.output_bytes)
         watch = Watch(limits, launch.disk, self._threads)
         try:
@@ -64,34 +57,6 @@ class ProcessSandbox:
             fired = fired or await self._seen_at_end(process, watch)
         finally:
             await uninterrupted(_cleared(process, watch))
-        return self._result(process, watch, fired, limits, wall)
-
-    async def _started(self, process: SandboxProcess) -> None:
-        await asyncio.wait(
-            (process.started, process.exited),
-            timeout=START_SECONDS,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if not process.started.done():
-            said = process.stderr.output().text.strip()[-500:]
-            raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
-
-    async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
-        """Name a limit that the program passed after the last measurement."""
-        if process.flooded.done():
-            return "output_limit"
-        assert process.first is not None  # noqa: S101 - it said hello before it started
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, watch.measure_disk, process.first)
-
-    def _result(
-        self,
-        process: SandboxProcess,
-        watch: Watch,
-        fired: Status | None,
-        limits: Limits,
-        wall: float,
-    ) -> Result:
         # Without a report, the kernel or the program killed the first process.
         ending = process.ending or Ending(signal=SIGKILL, mark="running")
         if not fired and ending.mark in ("", "broken"):
@@ -111,6 +76,24 @@ class ProcessSandbox:
             backend=self.name,
             limits=limits,
         )
+
+    async def _started(self, process: SandboxProcess) -> None:
+        await asyncio.wait(
+            (process.started, process.exited),
+            timeout=START_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if not process.started.done():
+            said = process.stderr.output().text.strip()[-500:]
+            raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
+
+    async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
+        """Name a limit that the program passed after the last measurement."""
+        if process.flooded.done():
+            return "output_limit"
+        assert process.first is not None  # noqa: S101 - it said hello before it started
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, watch.measure_disk, process.first)
 
 
 async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float) -> Status | None:
@@ -155,7 +138,7 @@ async def _cleared(process: SandboxProcess, watch: Watch) -> None:
         await watch.end()
 
 
-def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str, Any]:
+def build_settings(program: Program, launch: Launch) -> dict[str, Any]:
     """Build the settings for `inside/`, from values that marshal can carry."""
     files = {path: _bytes(text) for path, text in program.files.items()}
     if program.code is not None:
@@ -180,7 +163,7 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
             "TMPDIR": launch.scratch,
             "USER": "sandbox",
         },
-        "rlimits": rlimits(limits),
+        "rlimits": rlimits(program.limits),
         **launch.settings,
     }
 

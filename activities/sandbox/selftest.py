@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 from activities.sandbox.backend import Backend
 from activities.sandbox.bubblewrap import Bubblewrap
@@ -233,12 +232,8 @@ class Targets:
         return "a program signalled a process of the worker"
 
 
-class ProbeOutcome(NamedTuple):
-    """The outcome of one check of the self-test."""
-
-    name: str
-    passed: bool
-    said: str
+# The name of a check, whether it passed, and what to say of it.
+Finding = tuple[str, bool, str]
 
 
 @dataclass(frozen=True)
@@ -248,7 +243,7 @@ class Examined:
     name: str
     version: str
     sandbox: ProcessSandbox | None
-    findings: tuple[ProbeOutcome, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def trouble(self) -> str:
@@ -258,7 +253,7 @@ class Examined:
     @property
     def described(self) -> str:
         """Its version and the checks that it passed, in one line for the log."""
-        checks = ", ".join(finding.name for finding in self.findings if finding.passed)
+        checks = ", ".join(name for name, passed, _ in self.findings if passed)
         return f"{self.name} {self.version} ({platform.machine()}; passed: {checks})"
 
 
@@ -303,7 +298,7 @@ async def examine(name: str, ceiling: Limits) -> Examined:
     try:
         backend = BACKENDS[name]()
     except (SandboxError, OSError) as error:
-        return Examined(name, "", None, (ProbeOutcome("present", False, str(error)),))
+        return Examined(name, "", None, (("present", False, str(error)),))
     sandbox = ProcessSandbox(backend, ceiling, most_at_once(ceiling))
     with ExitStack() as stack:
         targets = await asyncio.to_thread(Targets, stack)
@@ -311,18 +306,16 @@ async def examine(name: str, ceiling: Limits) -> Examined:
     return Examined(name, backend.version, sandbox, tuple(findings))
 
 
-async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> ProbeOutcome:
+async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> Finding:
     program = Program(code=targets.defined + probe.code, limits=probe.limits)
     try:
         result = await sandbox.run(program)
     except SandboxError as error:
-        return ProbeOutcome(probe.name, False, str(error))
+        return probe.name, False, str(error)
     if reached := targets.reached(result):
-        return ProbeOutcome(probe.name, False, reached)
+        return probe.name, False, reached
     as_expected = probe.printed is None or result.stdout.text == probe.printed
     if not as_expected or result.status not in probe.statuses:
         said = (result.stderr.text or result.stdout.text).strip().splitlines()[-1:]
-        return ProbeOutcome(
-            probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip()
-        )
-    return ProbeOutcome(probe.name, True, probe.said)
+        return probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip()
+    return probe.name, True, probe.said

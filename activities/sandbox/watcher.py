@@ -34,21 +34,8 @@ _RESIDENT = ("RssAnon:", "RssShmem:", "VmSwap:", _PAGE_TABLES)
 _EXITING = 4
 
 
-@dataclass(frozen=True)
-class Disk:
-    """The bytes of a run's files, and the number of its files and folders."""
-
-    size: int
-    files: int
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Seconds of CPU, bytes of memory, and the number of processes and threads now."""
-
-    cpu_seconds: float
-    memory_bytes: int
-    tasks: int
+# The bytes of a run's files, and the number of its files and folders.
+Disk = tuple[int, int]
 
 
 def descendants(pid: int) -> tuple[int, ...]:
@@ -79,8 +66,11 @@ def children(pid: int) -> Iterator[int]:
         return
 
 
-def taken(first: int) -> Taken:
-    """Sum what the descendants of a first process take, and the CPU of those it reaped."""
+def taken(first: int) -> tuple[float, int, int]:
+    """Sum what the descendants of a first process take, and the CPU of those it reaped.
+
+    Return seconds of CPU, bytes of memory, and the number of processes and threads now.
+    """
     cpu = memory = tasks = 0
     with suppress(OSError, ValueError, IndexError):
         cpu = sum(_stat(first)[13:15])
@@ -92,7 +82,7 @@ def taken(first: int) -> Taken:
             continue
         cpu += sum(used[11:15])
         tasks += used[17]
-    return Taken(cpu / TICKS, memory, tasks)
+    return cpu / TICKS, memory, tasks
 
 
 def seen(pid: int) -> Path:
@@ -245,15 +235,14 @@ class Watch:
 
     def measure(self, first: int) -> Status | None:
         """Measure the descendants of the first process once."""
-        now = taken(first)
-        self.cpu_seconds = max(self.cpu_seconds, now.cpu_seconds)
-        memory = now.memory_bytes
+        cpu, memory, tasks = taken(first)
+        self.cpu_seconds = max(self.cpu_seconds, cpu)
         if memory > self.memory_bytes:
             # Counting shared pages once takes the kernel longer, so only if it matters.
             memory = min(memory, shared_out(first))
             self.memory_bytes = max(self.memory_bytes, memory)
         most, below = self.limits.memory_mb * MIB, descendants(first)
-        if memory > most or now.tasks > TASKS_SLACK * self.limits.processes:
+        if memory > most or tasks > TASKS_SLACK * self.limits.processes:
             return "memory_limit"
         # Memory may also be hidden, or belong to no process.
         if any(map(_is_hidden, below)) or has_too_many_queues(below):
@@ -261,16 +250,16 @@ class Watch:
         grown = shared_memory() - self.shared_before
         if grown > most + SLACK_BYTES and is_sharing(first, below):
             return "memory_limit"
-        return "cpu_limit" if now.cpu_seconds >= self.limits.cpu_seconds else None
+        return "cpu_limit" if cpu >= self.limits.cpu_seconds else None
 
     def measure_disk(self, first: int) -> Status | None:
         """Measure the run's files once, even after its end if they are still there."""
         try:
-            used = self.disk(first)
+            size, files = self.disk(first)
         except OSError:
             return None
         limit = self.limits.disk_mb
-        full = used.size > limit * MIB or used.files > limit * FILES_PER_MIB
+        full = size > limit * MIB or files > limit * FILES_PER_MIB
         return "disk_limit" if full else None
 
 
@@ -304,7 +293,7 @@ def used(box: Path, first: int, most_files: int) -> Disk:
     if sent + len(mapped.keys() - opened.keys() - listed.keys()) > _MOST_UNKNOWN:
         entries = most_files + 1
     sizes = {**mapped, **opened, **listed}
-    return Disk(sum(sizes.values()), max(entries, len(sizes)))
+    return sum(sizes.values()), max(entries, len(sizes))
 
 
 def _entries(box: str) -> Iterator[os.stat_result | None]:

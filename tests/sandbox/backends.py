@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from activities.sandbox.backend import Launch, Slot
+from activities.sandbox.backend import Launch
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.landlock import Landlock
 from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program, Result
 from activities.sandbox.sandbox import ProcessSandbox
-from activities.sandbox.watcher import Disk
 from mull.multipath.request import Limits
 
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
@@ -38,7 +37,7 @@ class Unconfined:
     version = "0"
 
     @asynccontextmanager
-    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:  # noqa: ARG002 - the port's
+    async def prepare(self, *_: object) -> AsyncIterator[Launch]:
         """Make a folder to work in."""
         folder = Path(tempfile.mkdtemp())
         try:
@@ -49,7 +48,7 @@ class Unconfined:
                 uid=None,
                 packages="",
                 path="/usr/bin:/bin",
-                disk=lambda _: Disk(0, 0),
+                disk=lambda _: (0, 0),
                 nested=False,
             )
         finally:

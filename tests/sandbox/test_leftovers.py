@@ -9,17 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from activities.sandbox.backend import SandboxProcess, Slot
+from activities.sandbox.backend import SandboxProcess
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
-from mull.multipath.request import Limits
 from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends, workers
 from tests.sandbox.canaries import (
@@ -187,10 +185,9 @@ def test_runs_cancelled_at_every_early_moment(
 
 async def test_hello_of_a_run_that_is_over() -> None:
     """It is not answered: the number of the closed lifeline may be another file's by then."""
-    program, limits = Program(code=workers.ENDLESS), Limits()
-    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
-    async with backends.Unconfined().prepare(slot) as launch:
-        process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+    program = Program(code=workers.ENDLESS)
+    async with backends.Unconfined().prepare() as launch:
+        process = SandboxProcess(launch, build_settings(program, launch), 1_000, 1_000)
         lifeline, (read, write) = process._lifeline, os.pipe()
         process.release()
         os.dup2(write, lifeline)
@@ -208,13 +205,12 @@ async def test_hello_of_a_run_that_is_over() -> None:
 @pytest.mark.parametrize("nested", [False, True])
 async def test_a_number_given_to_another_process(nested: bool) -> None:
     """What ended without a hello is looked for no more: its number may be another's by then."""
-    program, limits = Program(code=workers.ENDLESS), Limits()
-    slot = Slot(None, limits, (), ThreadPoolExecutor(1))
+    program = Program(code=workers.ENDLESS)
     idle = [sys.executable, "-c", "import time; time.sleep(1000)"]
     with subprocess.Popen(idle) as other:  # noqa: ASYNC220 - it is killed below
-        async with backends.Unconfined().prepare(slot) as usual:
+        async with backends.Unconfined().prepare() as usual:
             launch = replace(usual, argv=("false",), nested=nested)
-            process = SandboxProcess(launch, build_settings(program, limits, launch), 1_000, 1_000)
+            process = SandboxProcess(launch, build_settings(program, launch), 1_000, 1_000)
             await process.exited
             process._process.pid = os.getpid() if nested else other.pid
 

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activities.sandbox.backend import Backend, Launch, Slot
+from activities.sandbox.backend import Backend, Launch
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
@@ -106,9 +107,9 @@ async def test_user_of_each_run(sandbox: ProcessSandbox) -> None:
 
 async def test_nothing_is_bound_to_be_written() -> None:
     """Bubblewrap binds nothing that can be written, which an earlier run could have prepared."""
-    slot = Slot(uid=None, limits=Limits(), packages=(), threads=ThreadPoolExecutor(1))
+    program = Program(code="")
 
-    async with Bubblewrap.find().prepare(slot) as launch:
+    async with Bubblewrap.find().prepare(program, None, ThreadPoolExecutor(1)) as launch:
         words = launch.argv
 
     bound = {words[at + 1] for at, word in enumerate(words) if word == "--dev-bind"}
@@ -171,15 +172,15 @@ class SlowDisk:
         self._inner = inner
 
     @asynccontextmanager
-    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+    async def prepare(self, *given: Any) -> AsyncIterator[Launch]:
         """Prepare a run as the other does."""
 
         def look(_: int) -> Disk:
             self.looked.wait(PATIENCE)
-            return Disk(0, 0)
+            return 0, 0
 
         self.looked = threading.Event()
-        async with self._inner.prepare(slot) as launch:
+        async with self._inner.prepare(*given) as launch:
             yield replace(launch, disk=look)
 
 

@@ -32,7 +32,7 @@ async def test_passes(name: str) -> None:
     """Each backend passes every check on a machine that has it."""
     found = await examine(name, Limits())
 
-    assert [(each.name, each.passed) for each in found.findings] == [
+    assert [(name, passed) for name, passed, _ in found.findings] == [
         (each, True) for each in CHECKS
     ]
 
@@ -58,7 +58,7 @@ async def test_unconfined_is_refused(only: Callable[..., None]) -> None:
         await choose()
 
     (found,) = caught.value.examined
-    failed = {each.name for each in found.findings if not each.passed}
+    failed = {name for name, passed, _ in found.findings if not passed}
     assert failed >= {"network", "files", "environment", "processes"}
 
 

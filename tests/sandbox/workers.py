@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from activities.sandbox.backend import Backend, Launch, Slot
+from activities.sandbox.backend import Backend, Launch
 from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 from tests.sandbox.canaries import adopt_orphans, descendants, ipc_objects, open_descriptors
@@ -120,9 +120,9 @@ class Impatient:
         self._inner = inner
 
     @asynccontextmanager
-    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+    async def prepare(self, *given: Any) -> AsyncIterator[Launch]:
         """Prepare a run as the other does."""
-        async with self._inner.prepare(slot) as launch:
+        async with self._inner.prepare(*given) as launch:
             yield replace(launch, patience=0.0) if launch.nested else launch
 
 

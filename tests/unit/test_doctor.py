@@ -28,7 +28,7 @@ from activities.language_model.port import (
     TransientModelError,
     UnreachableError,
 )
-from activities.sandbox.selftest import Examined, ProbeOutcome
+from activities.sandbox.selftest import Examined
 from commands.doctor import attributes_check, exit_code, print_checks
 from mull.run import Spending
 from mull.telemetry import SEARCH_ATTRIBUTES
@@ -186,8 +186,8 @@ async def test_sandboxes_are_shown_with_what_they_were_tried_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A row for each check of one that passed; the name of one that is not known is wrong."""
-    files = ProbeOutcome("files", False, "it ended with ok reached")
-    network = ProbeOutcome("network", True, "neither TCP nor a local socket can be reached")
+    files = ("files", False, "it ended with ok reached")
+    network = ("network", True, "neither TCP nor a local socket can be reached")
     monkeypatch.setenv("MULL_SANDBOX", "jail")
 
     passes = sandbox_rows(Examined("landlock", "ABI 7", None, (network,)), "warning")

@@ -20,7 +20,7 @@ def run(*arguments: str) -> Result:
 
 
 def replayed(*arguments: str) -> dict[str, Any]:
-    """Return the document of `replay --json`, beside which only the files that it wrote are said."""
+    """Return the document of `replay --json`, beside which it only names the files written."""
     result = run("replay", *arguments, "--json")
     assert result.exit_code == 0, result.output
     assert all(line.startswith("wrote the ") for line in result.stderr.splitlines()), result.output
