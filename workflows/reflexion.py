@@ -16,8 +16,6 @@ with workflow.unsafe.imports_passed_through():
     from activities.agents import AgentActivities, AgentPrompt
     from activities.critique import Written
     from activities.environments.activity import (
-        ActionTask,
-        AnswerTask,
         EpisodeTask,
         Evaluator,
         Executor,
@@ -96,7 +94,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         Return whether there is a hidden test. Raises ApplicationError if there is no such task.
         """
         state, request = self._state, self._state.request
-        call = self._acting(Executor.begin_task, EpisodeTask, "the task")
+        call = self._acting(Executor.begin_task, "the task")
         setting = await self._calls.make(call)
         if isinstance(setting, ActivityError):
             raise lost(setting).failure
@@ -167,8 +165,8 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             self._step = f"episode {state.number}, step {len(state.actions)}: execute"
             action = state.actions[-1].content
             with base.span(telemetry.SPAN_EXECUTE, "TOOL", known):
-                acting = Executor.execute_action, ActionTask, self._step
-                result = await self._calls.make(self._acting(*acting, action=action))
+                call = self._acting(Executor.execute_action, self._step, action=action)
+                result = await self._calls.make(call)
             if isinstance(result, ActivityError):
                 self._stop("environment_failed", f"the action failed: {explain(result)}")
             elif result is None:
@@ -208,8 +206,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             if request.judge is not None:
                 await self._judge(request.judge)
             else:
-                asked = Evaluator.evaluate_episode, AnswerTask, self._step
-                call = self._acting(*asked, answer=state.answer)
+                call = self._acting(Evaluator.evaluate_episode, self._step, answer=state.answer)
                 found = await self._calls.make(call._replace(late=True))
                 if isinstance(found, ActivityError):
                     said = f"the episode could not be evaluated: {explain(found)}"
@@ -280,8 +277,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         if best is None or best.answer is None or self._people.finish is not None:
             return
         self._step = "the hidden test"
-        asked = Evaluator.verify_answer, AnswerTask, "the hidden test"
-        call = self._acting(*asked, answer=best.answer)
+        call = self._acting(Evaluator.verify_answer, "the hidden test", answer=best.answer)
         times = {**self._step_times, "schedule_to_close_timeout": HIDDEN_TEST}
         found = await self._calls.make(call._replace(times=times, late=True))
         if isinstance(found, ActivityError):
@@ -309,13 +305,12 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
     def _acting(
         self,
         activity: Callable[..., Awaitable[Value]],
-        kind: type[EpisodeTask],
         summary: str,
         **more: Any,
     ) -> Call[Value]:
         """Build a call of the environment in the episode under way."""
         info, state = workflow.info(), self._state
-        task = kind(
+        task = EpisodeTask(
             task=self._task,
             key=f"{info.workflow_id}/{info.run_id}/{state.number}",
             actions=state.executed,

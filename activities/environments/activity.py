@@ -22,7 +22,6 @@ from temporalio.exceptions import ApplicationError
 from activities.environments.port import (
     Environment,
     Evaluation,
-    Hidden,
     Maker,
     Named,
     StepResult,
@@ -67,7 +66,8 @@ class Setting(Record):
 class EpisodeTask(Record):
     """An episode of a task, by `key`, after `actions`; `seen` is a digest of their observations.
 
-    A worker that rebuilds the episode refuses to go on if its observations differ.
+    A worker that rebuilds the episode refuses to go on if its observations differ. `action` is the
+    next action, and `answer` the episode's, if it has one.
     """
 
     task: TaskRef
@@ -75,18 +75,8 @@ class EpisodeTask(Record):
     actions: tuple[str, ...] = ()
     seen: str = ""
     timeout_seconds: float = 60
-
-
-class ActionTask(EpisodeTask):
-    """The next action of an episode."""
-
-    action: str
-
-
-class AnswerTask(EpisodeTask):
-    """The end of an episode: its answer, or None."""
-
-    answer: str | None
+    action: str = ""
+    answer: str | None = None
 
 
 def digest_of(observations: Iterable[str]) -> str:
@@ -267,7 +257,7 @@ class Executor:
             return setting
 
     @activity.defn
-    async def execute_action(self, task: ActionTask) -> StepResult:
+    async def execute_action(self, task: EpisodeTask) -> StepResult:
         """Execute an action, and return the environment's answer."""
         async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
             found = await self._live.call(made.name, made.step, task.action)
@@ -287,7 +277,7 @@ class Evaluator:
         self._live = live
 
     @activity.defn
-    async def evaluate_episode(self, task: AnswerTask) -> Evaluation:
+    async def evaluate_episode(self, task: EpisodeTask) -> Evaluation:
         """Judge an episode by the environment's own rules."""
         async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
             found = await self._live.call(made.name, made.evaluate, task.answer)
@@ -297,12 +287,12 @@ class Evaluator:
             return result.model_copy(update={"feedback": said})
 
     @activity.defn
-    async def verify_answer(self, task: AnswerTask) -> Verdict:
+    async def verify_answer(self, task: EpisodeTask) -> Verdict:
         """Run the hidden test on the final answer, and return none of the test's text."""
         async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
-            made, hidden = begun[0], cast("Hidden", begun[0])
+            made: Any = begun[0]
             try:
-                found = await self._live.call(made.name, hidden.verify, task.answer or "")
+                found: Verdict = await self._live.call(made.name, made.verify, task.answer or "")
             except (TaskError, ApplicationError):
                 raise
             except Exception as error:

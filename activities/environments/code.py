@@ -14,10 +14,18 @@ from functools import partial
 from textwrap import indent
 
 from activities.code_tests.activity import TestingActivities, TestTask
-from activities.environments.port import CODE, Evaluation, Maker, StepResult, TaskRef, Verdict
+from activities.environments.port import (
+    CODE,
+    Environment,
+    Evaluation,
+    Maker,
+    StepResult,
+    TaskRef,
+    Verdict,
+)
 from activities.environments.tasks import episode, find_task, human_eval, task_file
 from activities.sandbox.port import Program, Sandbox, run
-from mull.agents.memory import ANSWER, PlannerExample, ReflectorExample
+from mull.agents.memory import ANSWER, ReflectorExample
 from mull.agents.result import VerifiedBy
 from mull.multipath.cases import calls, equation, runs_apart, statements
 from mull.multipath.extraction import BLOCK, DEFINED, examples, extract_code
@@ -121,16 +129,14 @@ def code_tasks(sandbox: Sandbox, environment: Mapping[str, str]) -> Maker:
     return partial(CodeEnvironment, sandbox, environment)
 
 
-class CodeEnvironment:
+class CodeEnvironment(Environment):
     """A function to be written: one of HumanEval, or of a file of that format."""
 
     name = CODE
     instructions = INSTRUCTIONS
-    allowed_actions: tuple[str, ...] = ALLOWED
-    planner_examples: tuple[PlannerExample, ...] = (SOLVED,)
-    reflector_examples: tuple[ReflectorExample, ...] = (
-        ReflectorExample(context=FAILED, reflection=LESSON),
-    )
+    allowed_actions = ALLOWED
+    planner_examples = (SOLVED,)
+    reflector_examples = (ReflectorExample(context=FAILED, reflection=LESSON),)
 
     def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], task: TaskRef) -> None:
         self._sandbox = sandbox
@@ -208,22 +214,25 @@ class CodeEnvironment:
 
     async def evaluate(self, answer: str | None) -> Evaluation:
         """Run the answer against the examples and its own tests: the reward is the passed share."""
-        held = (*self._given.values(), *self._own.values())
-        # The expected values of these calls stay outside of the sandbox.
-        known = Suite(origin="model", kind="cases", cases=held, entry=self._entry)
-        others = self._script("\n".join([*self._imports, *self._others]) or "pass")
-        suites = [known] * bool(held) + [others] * bool(self._others)
+        suites = list[tuple[Suite, int]]()
+        if held := (*self._given.values(), *self._own.values()):
+            # The expected values of these calls stay outside of the sandbox.
+            known = Suite(origin="model", kind="cases", cases=held, entry=self._entry)
+            suites.append((known, len(held)))
+        if self._others:
+            others = self._script("\n".join([*self._imports, *self._others]))
+            suites.append((others, len(self._others)))
         code = await asyncio.to_thread(solution, answer or "", self._prompt, self._entry)
         if code is None or not suites:
             said = UNTESTED if code else NO_CODE if answer and answer.strip() else NO_ANSWER
             return Evaluation(reward=0, correct=False, feedback=said)
-        reports = await asyncio.gather(*(self._tested(code, suite) for suite in suites))
-        counts = [len(held)] * bool(held) + [len(self._others)] * bool(self._others)
+        reports = await asyncio.gather(*(self._tested(code, suite) for suite, _ in suites))
         passed = sum(
             min(report.passed, count - 1) if report.error else count
-            for report, count in zip(reports, counts, strict=True)
+            for report, (_, count) in zip(reports, suites, strict=True)
         )
-        lines = [f"{passed} of {tally_words(sum(counts), 'test')} passed."]
+        total = sum(count for _, count in suites)
+        lines = [f"{passed} of {tally_words(total, 'test')} passed."]
         for report in reports:
             failed = [outcome for outcome in report.outcomes if not outcome.passed]
             for outcome in failed[:MOST_SHOWN]:
@@ -231,7 +240,7 @@ class CodeEnvironment:
                 lines.append(f"- {outcome.test}: {outcome.failed_words} ({whose})")
             if report.error and not failed:
                 lines.append(f"- {report.error.message}: {report.error.test or 'all tests'}")
-        reward, correct = passed / sum(counts), passed == sum(counts)
+        reward, correct = passed / total, passed == total
         by: VerifiedBy = "script" if any(report.forgeable for report in reports) else "cases"
         said = "\n".join(lines)
         return Evaluation(reward=reward, correct=correct, feedback=said, verified_by=by)

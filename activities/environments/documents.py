@@ -16,10 +16,17 @@ from pathlib import PurePath
 from activities.documents.formats import TABLES
 from activities.documents.retrieval import RetrievalError, RetrievalTask
 from activities.documents.roots import Roots
-from activities.environments.port import Evaluation, Maker, StepResult, TaskError, TaskRef
+from activities.environments.port import (
+    Environment,
+    Evaluation,
+    Maker,
+    StepResult,
+    TaskError,
+    TaskRef,
+)
 from activities.environments.tasks import episode, find_task, task_file
 from activities.tools.port import Library
-from mull.agents.memory import ANSWER, PlannerExample, ReflectorExample
+from mull.agents.memory import ANSWER, ReflectorExample
 from mull.text import fold, words
 
 DOCUMENTS = "documents"
@@ -84,16 +91,14 @@ def document_tasks(library: Library, environment: Mapping[str, str]) -> Maker:
     return partial(DocumentEnvironment, library, environment)
 
 
-class DocumentEnvironment:
+class DocumentEnvironment(Environment):
     """A question of a file, over the documents of a folder."""
 
     name = DOCUMENTS
     instructions = INSTRUCTIONS
-    allowed_actions: tuple[str, ...] = ("Search[query]", "Lookup[term]", f"Finish {ANSWER} answer")
-    planner_examples: tuple[PlannerExample, ...] = (SOLVED,)
-    reflector_examples: tuple[ReflectorExample, ...] = (
-        ReflectorExample(context=FAILED, reflection=LESSON),
-    )
+    allowed_actions = ("Search[query]", "Lookup[term]", f"Finish {ANSWER} answer")
+    planner_examples = (SOLVED,)
+    reflector_examples = (ReflectorExample(context=FAILED, reflection=LESSON),)
 
     def __init__(self, library: Library, environment: Mapping[str, str], task: TaskRef) -> None:
         self._library = library

@@ -88,8 +88,9 @@ class Verdict(Record):
 class Environment(Protocol):
     """One task, from `reset` on. A method may be `async`.
 
-    It may also have `close()`, and `replay(action)`, which repeats an action's change of the state
-    without observing it: for actions whose observations may differ each time.
+    It may also have `close()`; `replay(action)`, which repeats an action's change of the state
+    without observing it, for actions whose observations may differ each time; and
+    `verify(answer)`, which runs a hidden test on the final answer and returns a Verdict.
     """
 
     name: str
@@ -108,14 +109,6 @@ class Environment(Protocol):
 
     def evaluate(self, answer: str | None) -> Evaluation | Awaitable[Evaluation]:
         """Judge the episode by its answer, or None without one."""
-        ...
-
-
-class Hidden(Protocol):
-    """An environment with a hidden test, which has this method beside the others."""
-
-    def verify(self, answer: str) -> Verdict | Awaitable[Verdict]:
-        """Run the hidden test on the final answer."""
         ...
 
 

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
+from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
-from mull.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.memory import ReflectorExample
 
 ONLY_ANSWER = (
     "There is nothing to act on here. Reason about the question, then write the marker of an "
@@ -34,7 +34,7 @@ FUNCTION = re.compile(r"a?(sin|cos|tan)h?|sec|csc|cot|exp|log|ln|sqrt|Abs|Ration
 NAME = re.compile(rf"[A-Za-z]|pi|{FUNCTION.pattern}")
 
 
-class Puzzles:
+class Puzzles(Environment):
     """One entry of a dataset."""
 
     name = "puzzles"
@@ -42,11 +42,9 @@ class Puzzles:
         "Answer the question. Reason first; the answer is checked by a program, so give it alone "
         "and in the format that the question asks for."
     )
-    allowed_actions: tuple[str, ...] = ("[answer] ANSWER",)
-    planner_examples: tuple[PlannerExample, ...] = (
-        episode(SUM, "57 + 87 = 144, and 144 - 70 = 74. [answer] 74"),
-    )
-    reflector_examples: tuple[ReflectorExample, ...] = (
+    allowed_actions = ("[answer] ANSWER",)
+    planner_examples = (episode(SUM, "57 + 87 = 144, and 144 - 70 = 74. [answer] 74"),)
+    reflector_examples = (
         ReflectorExample(
             context=episode(
                 SORTED,

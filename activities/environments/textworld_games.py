@@ -19,9 +19,9 @@ from contextlib import chdir
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
+from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
-from mull.agents.memory import PlannerExample, ReflectorExample
+from mull.agents.memory import ReflectorExample
 
 Settings = dict[str, Any]
 # The settings of each game, with their defaults; a number alone stands for them in their order.
@@ -47,7 +47,7 @@ STATUS_LINE = re.compile(r">\s+-= [^\n]* =-\s*-?\d+/\d+\s*$")
 NO_VERB = "That's not a verb I recognise."
 
 
-class TextWorldGames:
+class TextWorldGames(Environment):
     """One game. Its `walkthrough` wins it, and is never shown to agents."""
 
     name = "textworld"
@@ -57,7 +57,7 @@ class TextWorldGames:
         "looking and opening; what can't be done is said, and costs a step."
     )
     allowed_actions: tuple[str, ...] = ("look", "inventory", "examine THING", "go north")
-    planner_examples: tuple[PlannerExample, ...] = (
+    planner_examples = (
         episode(
             "Put the old coin on the shelf.\n\n-= Hall =-\nThere is a closed wooden box. There is "
             "a shelf, with nothing on it. There is an exit to the east.",
@@ -69,7 +69,7 @@ class TextWorldGames:
             "You put the old coin on the shelf. The End",
         ),
     )
-    reflector_examples: tuple[ReflectorExample, ...] = (
+    reflector_examples = (
         ReflectorExample(
             context=episode(
                 "Eat the apple.\n\n-= Bedroom =-\nThere is a locked door leading east. There is a "

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from temporalio.testing import ActivityEnvironment
 
 from activities.environments.activity import (
-    ActionTask,
-    AnswerTask,
     EpisodeTask,
     Evaluator,
     Executor,
@@ -38,7 +36,7 @@ class Episode:
 
     async def act(self, action: str) -> StepResult:
         known = {"task": self.task, "key": "1", "actions": self.actions, "action": action}
-        task = ActionTask.model_validate({**known, "seen": digest_of(self.seen)})
+        task = EpisodeTask.model_validate({**known, "seen": digest_of(self.seen)})
         result = await ActivityEnvironment().run(Executor(self.live).execute_action, task)
         self.actions, self.seen = (*self.actions, action), (*self.seen, result.observation)
         return result
@@ -46,9 +44,9 @@ class Episode:
     async def see(self, *actions: str) -> Sequence[str]:
         return [(await self.act(action)).observation for action in actions]
 
-    def _answer(self, answer: str | None) -> AnswerTask:
+    def _answer(self, answer: str | None) -> EpisodeTask:
         known = {"task": self.task, "key": "1", "actions": self.actions, "answer": answer}
-        return AnswerTask.model_validate({**known, "seen": digest_of(self.seen)})
+        return EpisodeTask.model_validate({**known, "seen": digest_of(self.seen)})
 
     async def evaluate(self, answer: str | None) -> Evaluation:
         evaluator = Evaluator(self.live)

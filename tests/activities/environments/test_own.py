@@ -6,8 +6,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.environments.activity import (
-    ActionTask,
-    AnswerTask,
     EpisodeTask,
     Evaluator,
     Executor,
@@ -33,7 +31,7 @@ def found(root: Path) -> list[Named]:
 
 
 async def step(live: LiveEnvironments, action: str, *before: str, seen: str = "") -> StepResult:
-    task = ActionTask(task=TASK, key="1", actions=before, action=action, seen=seen)
+    task = EpisodeTask(task=TASK, key="1", actions=before, action=action, seen=seen)
     result = await ActivityEnvironment().run(Executor(live).execute_action, task)
     return StepResult.model_validate(result)
 
@@ -76,7 +74,7 @@ async def test_own_episode(found: list[Named]) -> None:
 
     steps = await play([live] * 10)
     actions = tuple(f"guess {number}" for number in range(1, len(steps) + 1))
-    end = AnswerTask(task=TASK, key="1", actions=actions, answer=steps[-1].answer)
+    end = EpisodeTask(task=TASK, key="1", actions=actions, answer=steps[-1].answer)
     told = await ActivityEnvironment().run(Evaluator(live).evaluate_episode, end)
 
     assert {given.observation for given in steps[:-1]} == {"The number is larger."}

@@ -12,7 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.environments.activity import ActionTask, Executor, LiveEnvironments
+from activities.environments.activity import EpisodeTask, Executor, LiveEnvironments
 from activities.environments.port import Named, TaskError, TaskRef
 from activities.environments.process import Apart
 from tests.activities.environments.episodes import Episode
@@ -233,7 +233,7 @@ async def test_late_steps_leave_no_process() -> None:
     made.reset(3)
     process = process_of(made)
     await live.keep("1", made, ())
-    task = ActionTask(task=TASK, key="1", action="hang", timeout_seconds=0.2)
+    task = EpisodeTask(task=TASK, key="1", action="hang", timeout_seconds=0.2)
 
     with pytest.raises(ApplicationError, match=r"did not answer within 0\.2 s"):
         await ActivityEnvironment().run(Executor(live).execute_action, task)

@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.environments.activity import ActionTask, Executor, LiveEnvironments
+from activities.environments.activity import EpisodeTask, Executor, LiveEnvironments
 from activities.environments.port import Evaluation, Named, StepResult, TaskRef
 from activities.language_model.port import ModelError, PermanentModelError
 from mull.agents.result import ReflexionResult
@@ -351,11 +351,11 @@ async def test_an_action_that_is_tried_again_is_taken_from_where_it_was() -> Non
     maker: Any = Counting
     live = LiveEnvironments([Named("counting", maker)])
     known: dict[str, Any] = {"task": TaskRef(environment="counting", task="7"), "key": "1"}
-    second = ActionTask(**known, actions=("add[3]",), action="add[4]")
+    second = EpisodeTask(**known, actions=("add[3]",), action="add[4]")
 
     said = [
         (await ActivityEnvironment().run(Executor(live).execute_action, task)).observation
-        for task in (ActionTask(**known, action="add[3]"), second, second)
+        for task in (EpisodeTask(**known, action="add[3]"), second, second)
     ]
 
     assert said == ["The sum is 3.", "The sum is 7.", "The sum is 7."]

@@ -22,7 +22,7 @@ from temporalio.worker import Worker
 
 import worker
 from activities.code_tests.activity import TestTask
-from activities.environments.activity import ActionTask, AnswerTask, EpisodeTask
+from activities.environments.activity import EpisodeTask
 from activities.environments.port import Named, TaskRef
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Program
@@ -109,9 +109,9 @@ ACTING: list[tuple[str, str, Any]] = [
     ("call_tool", TASK_QUEUE, PAYMENT),
     ("list_tools", TASK_QUEUE, ListTask()),
     ("begin_task", TASK_QUEUE, EpisodeTask(**EPISODE)),
-    ("execute_action", TASK_QUEUE, ActionTask(**EPISODE, action="a")),
-    ("evaluate_episode", TASK_QUEUE, AnswerTask(**EPISODE, answer="a")),
-    ("verify_answer", TASK_QUEUE, AnswerTask(**EPISODE, answer="a")),
+    ("execute_action", TASK_QUEUE, EpisodeTask(**EPISODE, action="a")),
+    ("evaluate_episode", TASK_QUEUE, EpisodeTask(**EPISODE, answer="a")),
+    ("verify_answer", TASK_QUEUE, EpisodeTask(**EPISODE, answer="a")),
     ("call_tool", CODE_QUEUE, PAYMENT.model_copy(update={"tool": Tool(name="run_python")})),
     ("run_code", CODE_QUEUE, Program(code="print(1)")),
     ("test_code", CODE_QUEUE, TestTask(code="1", suite=Suite(origin="user", kind="cases"))),
