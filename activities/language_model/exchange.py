@@ -16,20 +16,15 @@ from aiohttp import ClientConnectorError, ClientOSError
 
 from activities.language_model.errors import causes
 from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
-from mull.replies import (
-    MOST_REPLY_BYTES,
-    has_too_many_values,
-    is_heavy,
-    leave_out_calls,
-    shallow,
-)
+from mull import replies
 from mull.run import Spending
 from mull.text import well_formed
 from mull.turn.tools import MOST_CALLS, AskedCall
 
 MOST_ERROR_BYTES = 16 * 2**10
 # A token may come in an event of 500 bytes.
-MOST_EVENTS_BYTES = 16 * MOST_REPLY_BYTES
+MOST_EVENTS_BYTES = 16 * replies.MOST_REPLY_BYTES
+# How an error says that replies are not streamed.
 _NOT_STREAMED = re.compile(rb"\bstream", re.IGNORECASE)
 MOST_NAME = 1_000
 # Python can't read integers of over 4,300 digits.
@@ -95,7 +90,8 @@ async def bounded(
     asked = streamed(request) if exchange.on_text else None
     try:
         response = await _answer(exchange, await send(asked or request))
-        if asked and refuses_events(exchange.status, exchange.body):
+        refused = 400 <= exchange.status < 500 or exchange.status == 501
+        if asked and refused and _NOT_STREAMED.search(exchange.body):
             response = await _answer(exchange, await send(request))
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
@@ -107,15 +103,23 @@ async def bounded(
 
 
 async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Response:
-    """Read an answer; gather a reply in events into one body."""
+    """Read an answer; gather a reply in events into one body. Raises ValueError for a redirect."""
     exchange.status, kind = response.status_code, response.headers.get("Content-Type", "")
-    most = MOST_REPLY_BYTES if exchange.status < 400 else MOST_ERROR_BYTES
+    most = replies.MOST_REPLY_BYTES if exchange.status < 400 else MOST_ERROR_BYTES
+    has_events = exchange.status < 300 and kind.startswith("text/event-stream")
+    on_text = exchange.on_text if has_events else None
     try:
-        if exchange.on_text and exchange.status < 300 and kind.startswith("text/event-stream"):
-            body = await gather(_pieces(response, MOST_EVENTS_BYTES), exchange.on_text)
+        if 300 <= exchange.status < 400:
+            to = re.match(r"\w+://(?:[^/@]*@)?([\w.-]+)", response.headers.get("Location", ""))
+            answered = f"answered {exchange.status}, a redirect{f' to {to[1]}' if to else ''}"
+            raise ValueError(f"{answered}, and redirects are not followed: set the final address")
+        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
+        read = pieces(response.stream, response.headers, MOST_EVENTS_BYTES if on_text else most)
+        if on_text:
+            body = await gather(read, on_text)
             response.headers["Content-Type"] = "application/json"
         else:
-            body = b"".join([piece async for piece in _pieces(response, most)])
+            body = b"".join([piece async for piece in read])
         exchange.body = _usable(body, exchange) if exchange.status < 400 else body[:most]
     finally:
         await response.aclose()
@@ -143,11 +147,6 @@ def streamed(request: httpx.Request) -> httpx.Request | None:
     )
 
 
-def refuses_events(status: int, body: bytes) -> bool:
-    """Tell whether an error says that replies are not streamed."""
-    return (400 <= status < 500 or status == 501) and _NOT_STREAMED.search(body) is not None
-
-
 async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
     """Read events into one body, and pass on the text so far each time that it grows.
 
@@ -161,11 +160,11 @@ async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
         for data in (one[5:].strip() for one in lines if one.startswith(b"data:")):
             if data == b"[DONE]":
                 return reply.body()
-            if is_heavy(data) or reply.take(data):
+            if replies.is_heavy(data) or reply.take(data):
                 return data
         if len(reply.parts) > before:
             on_text(reply.text)
-        if is_heavy(line):
+        if replies.is_heavy(line):
             return line
     return reply.body()
 
@@ -191,7 +190,7 @@ class _Reply:
         """Add an event to the reply; return True if it is an error instead."""
         event: Any = None
         with suppress(ValueError, RecursionError):
-            event = json.loads(shallow(data))
+            event = json.loads(replies.shallow(data))
         if not isinstance(event, dict):
             raise httpx.RemoteProtocolError("an event can't be read")
         if event.get("error") or event.get("object") == "error":
@@ -250,7 +249,7 @@ class _Reply:
 
 def _is_unreachable(error: Exception) -> bool:
     """Tell whether connecting failed: it was refused, or the host is unknown or unreachable."""
-    broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
+    broken = (ssl.SSLError, ConnectionResetError)
     # LiteLLM's adapter of aiohttp reports any broken connection as one that could not be made.
     return isinstance(error, httpx.ConnectError) and not any(
         isinstance(cause, broken)
@@ -268,17 +267,6 @@ def _why(error: Exception) -> str:
     if any(isinstance(cause, OSError) for cause in causes(error)):
         return str(error) or type(error).__name__
     return "the reply is incomplete, or is not HTTP"
-
-
-def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
-    """Read the body, unless the answer is a redirect. Raises ValueError."""
-    if 300 <= response.status_code < 400:
-        to = re.match(r"\w+://(?:[^/@]*@)?([\w.-]+)", response.headers.get("Location", ""))
-        answered = f"answered {response.status_code}, a redirect{f' to {to[1]}' if to else ''}"
-        line = "and redirects are not followed: set the final address"
-        raise ValueError(f"{answered}, {line}")
-    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
-    return pieces(response.stream, response.headers, most)
 
 
 async def pieces(
@@ -310,13 +298,13 @@ def _usable(body: bytes, exchange: Exchange) -> bytes:
     LiteLLM would refuse all of it for a wrong usage, a text in parts or a tool call in another
     shape, and search its list for a long name for seconds.
     """
-    exchange.lost = is_heavy(body)
-    read, whole = b"" if exchange.lost else shallow(body), None
+    exchange.lost = replies.is_heavy(body)
+    read, whole = b"" if exchange.lost else replies.shallow(body), None
     with suppress(ValueError, RecursionError):
         whole = json.loads(read, parse_int=_integer)
-    if has_too_many_values(whole):
-        exchange.calls_left_out = leave_out_calls(whole, MOST_CALLS)
-        exchange.lost = has_too_many_values(whole)
+    if replies.has_too_many_values(whole):
+        exchange.calls_left_out = replies.leave_out_calls(whole, MOST_CALLS)
+        exchange.lost = replies.has_too_many_values(whole)
     if exchange.lost:
         raise ValueError(f"answered {exchange.status} with a reply that is too large")
     if not isinstance(whole, dict):
@@ -355,7 +343,7 @@ def _shaped_call(call: object) -> dict[str, object]:
     given, name, own = function.get("arguments"), function.get("name"), known.get("id")
     written = given if isinstance(given, str) else "" if given is None else json.dumps(given)
     # LiteLLM parses the arguments too.
-    read = shallow(written.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+    read = replies.shallow(written.encode(errors="surrogatepass")).decode(errors="surrogatepass")
     shaped = {"name": name if isinstance(name, str) else "", "arguments": read}
     identity = {"id": own if isinstance(own, str) else None, "type": "function"}
     return {**known, **identity, "function": {**function, **shaped}}
@@ -385,10 +373,8 @@ def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any)
         line = "the provider replied without any choice"
         raise SampleError(line, "EmptyReply", spending=spending)
     choice = response.choices[0]
-    lost = _lost(choice, call, spending)
-    if lost is not None:
-        kind, line = lost
-        error = SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+    if lost := _lost(choice, call, spending):
+        error = SampleError(*lost, spending=spending, finish_reason=choice.finish_reason)
         error.refusal = _refusal(choice.message)
         raise error
     exchange = EXCHANGE.get() or Exchange()
@@ -413,25 +399,25 @@ def _asked(call: Any) -> AskedCall:
 
 
 def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] | None:
-    """Return the kind of a lost reply and the reason; None for a usable reply."""
+    """Return why a reply is lost, and of which kind that is; None for a usable reply."""
     message = choice.message
     calls = getattr(message, "tool_calls", None)
     written = (message.content or "").strip()
     thought = not written or (written.startswith("<think>") and "</think>" not in written)
     empty = not written and not (calls and call.tools)
     if choice.finish_reason == "content_filter":
-        return "ContentPolicyViolationError", "the provider's content filter took the reply"
+        return "the provider's content filter took the reply", "ContentPolicyViolationError"
     if _refusal(message):
-        return "Refusal", "the model refused to answer"
+        return "the model refused to answer", "Refusal"
     if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
         after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
         if thought:
-            return "CutOff", f"{after}, while the model was thinking: raise {call.usual.option}"
+            return f"{after}, while the model was thinking: raise {call.usual.option}", "CutOff"
         if not call.keep_cut:
-            return "CutOff", f"{after}: raise {call.usual.option}"
+            return f"{after}: raise {call.usual.option}", "CutOff"
     if empty and calls:
-        return "BrokenToolCall", "the reply calls a tool, but no tools were offered"
-    return ("EmptyReply", "the reply is empty") if empty else None
+        return "the reply calls a tool, but no tools were offered", "BrokenToolCall"
+    return ("the reply is empty", "EmptyReply") if empty else None
 
 
 def _refusal(message: Any) -> str:

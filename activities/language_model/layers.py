@@ -31,19 +31,10 @@ from activities.language_model.port import (
     TransientModelError,
     UnreachableError,
 )
+from mull import telemetry
 from mull.request import BATCH_PRIORITY
 from mull.run import Spending
-from mull.telemetry import (
-    CALLS,
-    CONTENT,
-    COSTS,
-    KIND,
-    SPAN_CHAT,
-    TRACER,
-    USED_TOKENS,
-    activity_meter,
-    captures_content,
-)
+from mull.telemetry import activity_meter, captures_content
 from mull.text import tally_words
 
 
@@ -51,14 +42,14 @@ def record_spending(span: Span, model: str, spending: Spending) -> None:
     """Record a call's tokens and cost, as far as they are known."""
     if spending.cost_usd is not None:
         span.set_attribute("mull.cost.usd", spending.cost_usd)
-        COSTS.record(activity_meter(), spending.cost_usd, model=model)
-    meter = metrics.get_meter(TRACER)
+        telemetry.COSTS.record(activity_meter(), spending.cost_usd, model=model)
+    meter = metrics.get_meter(telemetry.TRACER)
     used = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
     for side, tokens in (("input", spending.input_tokens), ("output", spending.output_tokens)):
         if tokens is not None:
             span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
             used.record(tokens, {**_labels(model), "gen_ai.token.type": side})
-            USED_TOKENS.record(activity_meter(), tokens, model=model, direction=side)
+            telemetry.USED_TOKENS.record(activity_meter(), tokens, model=model, direction=side)
 
 
 class ObservedModel:
@@ -75,13 +66,13 @@ class ObservedModel:
         """Make the call inside its span. Raises what the model raises."""
         name = call.model or self._default_model or "unknown"
         labels, started = _labels(name), time.perf_counter()
-        with trace.get_tracer(TRACER).start_as_current_span(
-            SPAN_CHAT.format(model=name),
+        with trace.get_tracer(telemetry.TRACER).start_as_current_span(
+            telemetry.SPAN_CHAT.format(model=name),
             kind=SpanKind.CLIENT,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
-            CALLS.get([]).append(span)
+            telemetry.CALLS.get([]).append(span)
             span.set_attributes(labels)
             _describe_call(span, call)
             try:
@@ -96,7 +87,7 @@ class ObservedModel:
                 span.set_status(Status(StatusCode.ERROR, str(error)))
                 raise
             finally:
-                meter = metrics.get_meter(TRACER)
+                meter = metrics.get_meter(telemetry.TRACER)
                 duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
                 duration.record(time.perf_counter() - started, labels)
             _describe_reply(span, call, reply)
@@ -111,10 +102,10 @@ def _labels(model: str) -> dict[str, str]:
 def _describe_call(span: Span, call: ModelCall) -> None:
     if call.max_output_tokens is not None:
         span.set_attribute("gen_ai.request.max_tokens", call.max_output_tokens)
-    span.set_attributes({KIND: "LLM", **call.labels})
+    span.set_attributes({telemetry.KIND: "LLM", **call.labels})
     if captures_content():
         shown = call.messages or ({"role": "user", "content": call.prompt},)
-        span.set_attribute(CONTENT[0], json.dumps(list(map(_described, shown))))
+        span.set_attribute(telemetry.CONTENT[0], json.dumps(list(map(_described, shown))))
 
 
 def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
@@ -136,7 +127,7 @@ def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
             for call in reply.calls
         ]
         said = {"role": "assistant", "content": reply.text, "tool_calls": calls}
-        span.set_attribute(CONTENT[1], json.dumps([_described(said)]))
+        span.set_attribute(telemetry.CONTENT[1], json.dumps([_described(said)]))
 
 
 def _described(message: dict[str, Any]) -> dict[str, Any]:

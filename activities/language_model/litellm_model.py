@@ -16,17 +16,8 @@ import httpx
 import litellm
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
-from activities.language_model.catalog import (
-    Route,
-    knows,
-    least_effort,
-    lists,
-    output_limit,
-    planned,
-    reflector,
-    takes_schemas,
-    thinking_budget,
-)
+from activities.language_model import catalog
+from activities.language_model.catalog import Route
 from activities.language_model.errors import causes, one_line, read_error
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
 from activities.language_model.port import (
@@ -169,9 +160,9 @@ class LiteLLMModel:
         """Look up a model's abilities in LiteLLM's list. Raises PermanentModelError."""
         route = self._route(model)
         with _explained(route, "", 0):
-            least = thinking_budget(planned(route, "minimal"))
-            known = lists(route, "tools"), bool(planned(route, "low")), least
-            return Abilities(*known, *least_effort(route))
+            least = catalog.thinking_budget(catalog.planned(route, "minimal"))
+            known = catalog.lists(route, "tools"), bool(catalog.planned(route, "low")), least
+            return Abilities(*known, *catalog.least_effort(route))
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
@@ -187,7 +178,7 @@ class LiteLLMModel:
         if "://" in name:
             raise PermanentModelError(f"{name!r}: {NO_ADDRESS}", "BadRequestError", 400)
         try:
-            if endpoint := self._endpoints.get(name) or reflector(name):
+            if endpoint := self._endpoints.get(name) or catalog.reflector(name):
                 route = Route(name, f"openai/{endpoint.model}", "openai", endpoint)
             else:
                 route = Route(name, name, litellm.get_llm_provider(name)[1], None)
@@ -204,7 +195,7 @@ class LiteLLMModel:
 def _bounded(route: Route, call: ModelCall) -> tuple[ModelCall, float]:
     """Give a call without a limit its model's, and return its time-out too."""
     if (limit := call.max_output_tokens) is None:
-        limit = output_limit(route, call.usual.tokens, call.thinking_tokens)
+        limit = catalog.output_limit(route, call.usual.tokens, call.thinking_tokens)
     seconds = call.timeout_seconds or call_seconds(limit + call.thinking_tokens, call.usual.seconds)
     return call.model_copy(update={"max_output_tokens": limit}), seconds
 
@@ -218,14 +209,14 @@ async def _send(
     with _explained(route, call.shown, seconds, on_text):
         thinking = _thinking(route, call) if call.thinking_tokens else {}
         thinking = {name: form[name] for name in form if name == EFFORT} or thinking
-        claude = thinking and "thinking" in planned(route, call.effort)
+        claude = thinking and "thinking" in catalog.planned(route, call.effort)
         barred = _NOT_WHILE_THINKING if claude else ()
         wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
         given = {name: value for name, value in wanted.items() if value is not None}
         options = {
             name: value
             for name, value in given.items()
-            if name not in barred and knows(route, name, value, thinking)
+            if name not in barred and catalog.knows(route, name, value, thinking)
         }
         left_out = [name for name in given if name not in options]
         if call.effort and not thinking:
@@ -256,7 +247,9 @@ def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
     The least effort of thinking is a part of the form, since LiteLLM does not know who refuses it.
     """
     least = _thinking(route, call) if not call.thinking_tokens else {}
-    forms: list[dict[str, Any]] = [_tools_form(route, call)] if lists(route, "tools") else []
+    forms: list[dict[str, Any]] = (
+        [_tools_form(route, call)] if catalog.lists(route, "tools") else []
+    )
     if not call.tools:
         formats = _reply_formats(route, call.prompt, call.reply_schema)
         forms = [{"response_format": one} for one in formats]
@@ -277,7 +270,7 @@ def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
     ]
     # Otherwise LiteLLM looks for MCP servers of its own, by a package that it does not bring.
     form: dict[str, Any] = {"tools": tools, "_skip_mcp_handler": True}
-    if call.tool_choice != "auto" and knows(route, "tool_choice", call.tool_choice):
+    if call.tool_choice != "auto" and catalog.knows(route, "tool_choice", call.tool_choice):
         form["tool_choice"] = call.tool_choice
     return form
 
@@ -290,11 +283,11 @@ def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
     """
     if call.effort is None:
         return {}
-    sent = planned(route, call.effort)
+    sent = catalog.planned(route, call.effort)
     calls = [one.get("tool_calls") for one in call.messages if one["role"] == "assistant"]
     if not sent or ("thinking" in sent and calls and calls[-1]):
         return {}
-    if thinking_budget(sent) is None or not call.thinking_tokens:
+    if catalog.thinking_budget(sent) is None or not call.thinking_tokens:
         return {EFFORT: call.effort}
     return {"thinking": {"type": "enabled", "budget_tokens": call.thinking_tokens}}
 
@@ -307,12 +300,12 @@ def _reply_formats(
         return []
     if route.endpoint:
         return [schema_format(schema)]
-    if not knows(route, "response_format", JSON_OBJECT):
+    if not catalog.knows(route, "response_format", JSON_OBJECT):
         return []
     strict = schema_format(without_bounds(schema))
     # If the prompt does not ask for JSON, OpenAI refuses json_object, and others never end.
     loose = [JSON_OBJECT] if "json" in prompt.lower() else []
-    return [*([strict] if takes_schemas(route, strict) else []), *loose]
+    return [*([strict] if catalog.takes_schemas(route, strict) else []), *loose]
 
 
 def _cost(response: Any, route: Route) -> float | None:
