@@ -15,17 +15,8 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.training.artifacts import (
-    RESULT,
-    TrainingError,
-    keep_pair,
-    kept_pairs,
-    read_buffer,
-    resolve,
-    run_folder,
-    write_buffer,
-    write_whole,
-)
+from activities.training import artifacts
+from activities.training.artifacts import TrainingError, run_folder
 from activities.training.port import (
     BUFFER,
     STAGE_PROGRESS,
@@ -80,7 +71,7 @@ class TrainingActivities:
     async def find_base_model(self, task: BaseModelTask) -> None:
         """Find the model that a run will train. Raises ApplicationError if there is none."""
         with refusing():
-            resolve(self._root, task.model)
+            artifacts.resolve(self._root, task.model)
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:
@@ -95,39 +86,43 @@ class TrainingActivities:
     async def keep_pair(self, task: PairTask) -> None:
         """Keep two rated reflections of a run."""
         folder = run_folder(self._root, task.run)
-        await asyncio.to_thread(keep_pair, folder, task.execution, task.pair)
+        await asyncio.to_thread(artifacts.keep_pair, folder, task.execution, task.pair)
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
         """Write the kept pairs to one file, in order, and count them. Raises ApplicationError."""
         folder = run_folder(self._root, task.run)
         with refusing():
-            pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
+            pairs = await asyncio.to_thread(artifacts.kept_pairs, folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
             counts=count(pairs, task.pairing),
-            sha256=await asyncio.to_thread(write_buffer, folder, pairs),
+            sha256=await asyncio.to_thread(artifacts.write_buffer, folder, pairs),
         )
 
     @activity.defn
     async def shuffle_labels(self, task: ControlTask) -> None:
         """Copy a replay buffer for another run, and shuffle the gains that it learns from."""
         with refusing():
-            pairs = await asyncio.to_thread(read_buffer, run_folder(self._root, task.run))
+            pairs = await asyncio.to_thread(artifacts.read_buffer, run_folder(self._root, task.run))
         gains = [gain for pair in pairs if not pair.held_out for gain in pair.gains]
         Random(task.seed).shuffle(gains)  # noqa: S311 - not a secret
         drawn = iter(gains)
         shuffled = [
             pair if pair.held_out else pair.gaining(next(drawn), next(drawn)) for pair in pairs
         ]
-        await asyncio.to_thread(write_buffer, run_folder(self._root, task.control), shuffled)
+        await asyncio.to_thread(
+            artifacts.write_buffer, run_folder(self._root, task.control), shuffled
+        )
 
     @activity.defn
     async def keep_result(self, task: ResultTask) -> None:
         """Keep the result of a run in its folder, and in its tuned reflector, if any."""
         folder, written = run_folder(self._root, task.run), task.result.model_dump_json(indent=1)
         for place in (folder, *folder.glob("reflector")):
-            await asyncio.to_thread(write_whole, place / RESULT, written.encode())
+            await asyncio.to_thread(
+                artifacts.write_whole, place / artifacts.RESULT, written.encode()
+            )
 
     async def _tell(self, step: StageStep) -> None:
         info = activity.info()

@@ -31,8 +31,6 @@ class Served:
     The server does not get providers' keys, and ends when this process does, however that ends.
     """
 
-    _process: Process | None = None
-
     def __init__(
         self, root: Path, host: str = "127.0.0.1", port: int = 0, bases: Sequence[str] = ()
     ) -> None:
@@ -42,6 +40,7 @@ class Served:
         found = self._socket.getsockname()[1]
         self.address = f"http://[{host}]:{found}" if ":" in host else f"http://{host}:{found}"
         self._root, self._bases = root, bases
+        self._process: Process | None = None
         self._may_run = asyncio.Event()
         self._may_run.set()
 

@@ -31,18 +31,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from activities.checks import read_apart
+from activities.training import weights
 from activities.training.artifacts import ADAPTER, run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
 from activities.training.stage import end_with_input
-from activities.training.weights import (
-    MOST_ROWS,
-    WeightsError,
-    base_of,
-    load_policy,
-    load_reward_model,
-    load_tokenizer,
-    score,
-)
 from activities.training.writing import Asked, Chat, RefusedError, write
 from mull.request import explain
 
@@ -84,11 +76,11 @@ class Models:
         made = config.stat().st_mtime_ns if config else 0
         key = kind, place, made
         if key not in self._kept:
-            if kind is load_policy and config and _scores(config):
+            if kind is weights.load_policy and config and _scores(config):
                 raise RefusedError(404, "model_not_found", f"{name} is a reward model.")
             while len(self._kept) >= MOST_KEPT:
                 self._kept.popitem(last=False)
-            self._kept[key] = load_tokenizer(place), kind(place).eval()
+            self._kept[key] = weights.load_tokenizer(place), kind(place).eval()
         self._kept.move_to_end(key)
         return self._kept[key]
 
@@ -111,7 +103,7 @@ class Models:
 
     def _expect_base(self, name: str, folder: Path) -> None:
         """Refuse an adapter unless its base is a whole model in the folder, or one of the bases."""
-        base = base_of(folder)
+        base = weights.base_of(folder)
         # A base may be named by another path to the same folder.
         known = {str(Path(one).resolve()) for one in self._bases if Path(one).exists()}
         if base is None or base in self._bases | known:
@@ -185,7 +177,7 @@ class Server:
         """Write a chat completion."""
         chat = Chat.model_validate_json(await request.read())
         messages = [message.model_dump() for message in chat.messages]
-        tokenizer, _ = await self._run(self._models.load, chat.model, load_policy)
+        tokenizer, _ = await self._run(self._models.load, chat.model, weights.load_policy)
         text = await formatted(chat.model, tokenizer, messages)
         asked = Asked(chat, text)
         if len(self._waiting) >= MOST_WAITING:
@@ -206,7 +198,7 @@ class Server:
         """Score reflections."""
         task = ScoreTask.model_validate_json(await request.read())
         name, asked = task.reward_model, [{"role": "user", "content": task.prompt}]
-        tokenizer, _ = await self._run(self._models.load, name, load_reward_model)
+        tokenizer, _ = await self._run(self._models.load, name, weights.load_reward_model)
         scores = await self._run(self._score, task, await formatted(name, tokenizer, asked))
         return web.Response(text=scores.model_dump_json(), content_type="application/json")
 
@@ -214,9 +206,9 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
     def _score(self, task: ScoreTask, text: str) -> Scores:
-        tokenizer, model = self._models.load(task.reward_model, load_reward_model)
+        tokenizer, model = self._models.load(task.reward_model, weights.load_reward_model)
         pairs = [(task.prompt, reflection) for reflection in task.reflections]
-        return Scores(scores=tuple(score(model, tokenizer, pairs, lambda *_: text)))
+        return Scores(scores=tuple(weights.score(model, tokenizer, pairs, lambda *_: text)))
 
     def _write_waiting(self) -> None:
         """Write the texts that wait for the same model as the first one, if any still wait."""
@@ -224,7 +216,7 @@ class Server:
         for asked in [*self._waiting]:
             first = together[0] if together else asked
             more = asked.chat.n or 1
-            if asked.chat.model == first.chat.model and choices + more <= MOST_ROWS:
+            if asked.chat.model == first.chat.model and choices + more <= weights.MOST_ROWS:
                 choices += more
                 self._waiting.remove(asked)
                 if asked.made.set_running_or_notify_cancel():
@@ -232,7 +224,7 @@ class Server:
         if not together:
             return
         try:
-            model = self._models.load(together[0].chat.model, load_policy)
+            model = self._models.load(together[0].chat.model, weights.load_policy)
             replies: Sequence[dict[str, Any] | Exception] = write(*model, together)
         except Exception as error:  # goes to each of the requests
             replies = [error] * len(together)
@@ -250,7 +242,7 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
         return await handler(request)
     except (RefusedError, web.HTTPException) as error:
         status, code, said = error.status, getattr(error, "code", "http_error"), str(error)
-    except WeightsError as error:
+    except weights.WeightsError as error:
         status, code, said = 400, "model_broken", str(error)
     except ValidationError as error:
         status, code, said = 400, "invalid_value", explain(error)

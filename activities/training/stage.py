@@ -24,19 +24,8 @@ from threading import Thread
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from activities.training.artifacts import (
-    DONE,
-    TOY,
-    TrainingError,
-    hash_of,
-    newest_checkpoint,
-    read_buffer,
-    resolve,
-    run_folder,
-    step_of,
-    sync,
-    write_whole,
-)
+from activities.training import artifacts
+from activities.training.artifacts import TrainingError, run_folder
 from activities.training.port import BUFFER, VARIABLE, StageTask
 from mull.agents.training_result import StageResult
 from mull.request import Record
@@ -101,7 +90,7 @@ def run(task: StageTask, root: Path, tell: Tell) -> StageResult:
     with lock:
         origin = _origin(task, folder)
         with contextlib.suppress(OSError, ValidationError):
-            done = Done.model_validate_json((folder / task.stage / DONE).read_bytes())
+            done = Done.model_validate_json((folder / task.stage / artifacts.DONE).read_bytes())
             if done.origin == origin:
                 return done.result
         return _train(task, root, origin, tell)
@@ -125,33 +114,33 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _train(task: StageTask, root: Path, origin: str, tell: Tell) -> StageResult:
     folder = run_folder(root, task.run)
     work, final = folder / f"{task.stage}.part", folder / task.stage
-    model = resolve(root, task.model)
+    model = artifacts.resolve(root, task.model)
     base = os.path.relpath(model, final) if Path(model).exists() else model
-    if base != model or model == TOY:
+    if base != model or model == artifacts.TOY:
         # Transformers reads this when it is imported: do not look for other files on the hub.
         os.environ["HF_HUB_OFFLINE"] = "1"
     from activities.training import trainers
     from activities.training.job import Job
 
-    buffer = read_buffer(folder)
+    buffer = artifacts.read_buffer(folder)
     pairs, held_out = ([pair for pair in buffer if pair.held_out is held] for held in (False, True))
     job = Job(task, model, pairs, work, base, held_out=held_out, tell=tell)
     attempts, job.resume = _attempt(work, origin, job.warnings)
-    if (folder / "reward_model" / DONE).exists():
+    if (folder / "reward_model" / artifacts.DONE).exists():
         job.reward_model = folder / "reward_model"
     trained = trainers.train(job)
     made = Path(trained.folder)
     known = {
         "folder": final.relative_to(root).as_posix(),
-        "data_sha256": hash_of([folder / BUFFER]),
+        "data_sha256": artifacts.hash_of([folder / BUFFER]),
     }
     result = trained.model_copy(update=known | attempts.model_dump(exclude={"origin"}))
     done = Done(origin=origin, result=result)
-    write_whole(made / DONE, done.model_dump_json().encode())
+    artifacts.write_whole(made / artifacts.DONE, done.model_dump_json().encode())
     if final.exists():
         final.rename(work / "before")
     made.rename(final)
-    sync(folder)
+    artifacts.sync(folder)
     shutil.rmtree(work, ignore_errors=True)
     return result
 
@@ -161,7 +150,7 @@ def _origin(task: StageTask, folder: Path) -> str:
     parts = [task.model_dump_json().encode()]
     needed = [folder / BUFFER]
     if task.learner in {"ppo", "rloo"}:
-        needed.append(folder / "reward_model" / DONE)
+        needed.append(folder / "reward_model" / artifacts.DONE)
     parts += [path.read_bytes() if path.exists() else b"" for path in needed]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
@@ -173,13 +162,15 @@ def _attempt(work: Path, origin: str, warnings: list[str]) -> tuple[Attempts, Pa
         before = Attempts.model_validate_json((work / ATTEMPTS).read_bytes())
     if before.origin != origin:
         attempts = Attempts(origin=origin)
-    elif resume := newest_checkpoint(work, warnings):
-        attempts = before.model_copy(update={"resumed_at": (*before.resumed_at, step_of(resume))})
+    elif resume := artifacts.newest_checkpoint(work, warnings):
+        attempts = before.model_copy(
+            update={"resumed_at": (*before.resumed_at, artifacts.step_of(resume))}
+        )
     else:
         attempts = before.model_copy(update={"anew": before.anew + 1})
     if resume is None:
         shutil.rmtree(work, ignore_errors=True)
-    write_whole(work / ATTEMPTS, attempts.model_dump_json().encode())
+    artifacts.write_whole(work / ATTEMPTS, attempts.model_dump_json().encode())
     return attempts, resume
 
 

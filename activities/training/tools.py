@@ -15,19 +15,10 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, logging
 
+from activities.training import weights
 from activities.training.artifacts import ADAPTER, TrainingError, resolve, run_folder
 from activities.training.job import Job, recipe
 from activities.training.port import VARIABLE, StageTask
-from activities.training.weights import (
-    DEVICE,
-    batch_size,
-    load_policy,
-    load_shape,
-    load_tokenizer,
-    memory,
-    save,
-    token_bytes,
-)
 from mull.text import tally_words
 
 # Whole models that a stage holds at once: RLOO also the reward model, PPO two of them.
@@ -47,10 +38,10 @@ def needed(task: StageTask, model: PreTrainedModel, tokens: int, *, gpu: bool) -
     trained = sum(chosen.lora_rank * (each.in_features + each.out_features) for each in linear)
     # Both texts of a pair are read.
     tokens *= 2 if task.learner in {"reward_model", "dpo"} else 1
-    rows = min(task.rows_at_once or batch_size(model, tokens), chosen.batch_size)
+    rows = min(task.rows_at_once or weights.batch_size(model, tokens), chosen.batch_size)
     each = model.num_parameters() * (2 if gpu else 4) + trained * TRAINED_BYTES
     held = HELD.get(task.learner, 1) * each
-    return held + rows * tokens * token_bytes(model, gpu=gpu), rows
+    return held + rows * tokens * weights.token_bytes(model, gpu=gpu), rows
 
 
 def tell(task: StageTask, model: PreTrainedModel, tokens: int) -> str:
@@ -64,7 +55,9 @@ def tell(task: StageTask, model: PreTrainedModel, tokens: int) -> str:
             f"{stage.replace('_', ' ')}: {on_gpu / 1e9:,.1f} GB on a GPU, {on_cpu / 1e9:,.1f} GB "
             f"on a CPU, with {tally_words(rows, 'row')} of {tokens:,} tokens at once"
         )
-    return "\n".join([*lines, f"this machine's {DEVICE.upper()} has {memory() / 1e9:,.1f} GB"])
+    return "\n".join(
+        [*lines, f"this machine's {weights.DEVICE.upper()} has {weights.memory() / 1e9:,.1f} GB"]
+    )
 
 
 def merge(root: Path, run: str, folder: Path) -> None:
@@ -78,11 +71,11 @@ def merge(root: Path, run: str, folder: Path) -> None:
         raise TrainingError(f"There is no tuned reflector {run} in {root}.")
     if folder.exists():
         raise TrainingError(f"{folder} already exists.")
-    model = load_policy(adapter, torch.float32)
+    model = weights.load_policy(adapter, torch.float32)
     gigabytes = 4 * model.num_parameters() / 1e9
     sys.stderr.write(f"Writing {gigabytes:,.1f} GB to {folder} ...\n")
     part = folder.with_name(f"{folder.name}.part")
-    save(model, load_tokenizer(adapter), part)
+    weights.save(model, weights.load_tokenizer(adapter), part)
     part.rename(folder)
     sys.stdout.write(f"{folder}\n")
 
@@ -94,7 +87,7 @@ def main(root: Path, what: str, *given: str) -> None:
         merge(root, run, Path(folder))
         return
     asked = StageTask.model_validate_json(sys.stdin.readline())
-    shape = load_shape(resolve(root, asked.model))
+    shape = weights.load_shape(resolve(root, asked.model))
     sys.stdout.write(f"{tell(asked, shape, int(given[0]))}\n")
 
 

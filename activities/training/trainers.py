@@ -22,6 +22,7 @@ from peft import inject_adapter_in_model
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
 
+from activities.training import weights
 from activities.training.artifacts import TrainingError
 from activities.training.job import (
     ROWS,
@@ -33,22 +34,6 @@ from activities.training.job import (
     lora,
     recipe,
     settings,
-)
-from activities.training.weights import (
-    DEVICE,
-    WeightsError,
-    fingerprint,
-    load_policy,
-    load_reward_model,
-    load_tokenizer,
-    merged,
-    moved,
-    new_reward_model,
-    pair_ids,
-    prompt_text,
-    save_adapter,
-    score,
-    token_ids,
 )
 from mull.agents.rating import Preference, judgments, preferences
 from mull.agents.training_result import StageResult
@@ -76,16 +61,17 @@ class Reward:
             said = f"{job.task.method} needs the reward model of this run, which does not exist."
             raise TrainingError(said)
         self.folder = job.reward_model
-        self.model, self._tokenizer = load_reward_model(self.folder), load_tokenizer(self.folder)
+        self.model = weights.load_reward_model(self.folder)
+        self._tokenizer = weights.load_tokenizer(self.folder)
         known = [(item.prompt, item.reflection) for pair in job.pairs for item in pair.tried]
-        scores = score(self.model, self._tokenizer, known)
+        scores = weights.score(self.model, self._tokenizer, known)
         self._lowest = min((number for number in scores if number is not None), default=0.0)
 
     def __call__(self, prompts: Sequence[str], answers: Sequence[Sequence[int]]) -> list[float]:
         """Reward answers, given as tokens with the end token if they have one."""
         texts = [self._text(answer) for answer in answers]
         pairs = [(prompt, text) for prompt, text in zip(prompts, texts, strict=True) if text]
-        scores = iter(score(self.model, self._tokenizer, pairs))
+        scores = iter(weights.score(self.model, self._tokenizer, pairs))
         rewards = [next(scores) if text else None for text in texts]
         lowest = min([self._lowest, *(number for number in rewards if number is not None)])
         return [lowest - 1 if number is None else number for number in rewards]
@@ -115,11 +101,11 @@ def _train(job: Job) -> StageResult:
         raise TrainingError("The replay buffer is empty: no failed episode was reflected on twice.")
     learner, seed, began = job.task.learner, job.task.seed, time.monotonic()
     set_seed(seed)
-    tokenizer = load_tokenizer(job.model)
+    tokenizer = weights.load_tokenizer(job.model)
     if learner == "reward_model":
-        model = new_reward_model(job.model, seed, tokenizer.pad_token_id)
+        model = weights.new_reward_model(job.model, seed, tokenizer.pad_token_id)
     else:
-        model = load_policy(job.model)
+        model = weights.load_policy(job.model)
     chosen = recipe(job, model)
     kind, config, rows, examples = PLANS[learner](job, tokenizer, model)
     trainer = kind(
@@ -140,19 +126,20 @@ def _train(job: Job) -> StageResult:
     tested = right = 0
     if learner == "reward_model":
         tested, right = _tested(job, trained, tokenizer)
-    save_adapter(trained, load_tokenizer(job.model), job.work / "model", job.base or job.model)
-    if not moved(trained):
+    folder, unchanged = job.work / "model", weights.load_tokenizer(job.model)
+    weights.save_adapter(trained, unchanged, folder, job.base or job.model)
+    if not weights.moved(trained):
         job.warnings.append(
             f"Nothing moved: {learner} left every weight as it was. Raise --learning-rate or "
             "--epochs."
         )
     return StageResult(
-        folder=str(job.work / "model"),
+        folder=str(folder),
         steps=trainer.state.global_step,
         examples=examples,
         seconds=round(time.monotonic() - began, 1),
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
-        base_sha256=fingerprint(job.model),
+        base_sha256=weights.fingerprint(job.model),
         settings=chosen._asdict() | {"rows_at_once": config.per_device_train_batch_size},
         log=log_points(trainer.state.log_history),
         warnings=tuple(job.warnings),
@@ -169,8 +156,8 @@ def _out_of_memory(job: Job) -> str:
     at_once = f" with {tally_words(rows, 'row')} at once" if rows > 1 else ""
     fewer = f"--rows-at-once {rows // 2}, or " if rows > 1 else ""
     return (
-        f"The memory of the {DEVICE} is too small to train {what}{at_once}: train again with "
-        f"{fewer}a smaller --max-length or base model."
+        f"The memory of the {weights.DEVICE} is too small to train {what}{at_once}: train again "
+        f"with {fewer}a smaller --max-length or base model."
     )
 
 
@@ -184,14 +171,14 @@ def _tested(
         job.warnings.append(
             f"The reward model was tested on only {tested} held out: hold out more (--held-out)."
         )
-    better = score(model, tokenizer, [(pair.prompt, pair.accepted) for pair in found])
-    worse = score(model, tokenizer, [(pair.prompt, pair.rejected) for pair in found])
+    better = weights.score(model, tokenizer, [(pair.prompt, pair.accepted) for pair in found])
+    worse = weights.score(model, tokenizer, [(pair.prompt, pair.rejected) for pair in found])
     known = ((a, b) for a, b in zip(better, worse, strict=True) if a is not None and b is not None)
     return len(found), sum(a > b for a, b in known)
 
 
 def _reward_model(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
-    ids = partial(pair_ids, tokenizer)
+    ids = partial(weights.pair_ids, tokenizer)
     rows = [
         {"chosen_ids": ids(prompt, accepted), "rejected_ids": ids(prompt, rejected)}
         for prompt, accepted, rejected in _preferences(job)
@@ -202,7 +189,7 @@ def _reward_model(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTraine
 
 
 def _dpo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> Plan:
-    found, ids = _preferences(job), partial(pair_ids, tokenizer)
+    found, ids = _preferences(job), partial(weights.pair_ids, tokenizer)
     lengths = [max(len(ids(prompt, text)) for text in texts) for prompt, *texts in found]
     found, tokens = fitting(job, model, found, lengths)
     rows = [
@@ -229,7 +216,7 @@ def _kto(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
             f"KTO needs good and bad reflections: of {len(found)} that can be labelled, in "
             f"{len(job.pairs)} rated pairs, {good} are good."
         )
-    lengths = [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]
+    lengths = [len(weights.pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]
     # TRL measures how far the reflector has moved with the row before, so it needs at least two at
     # once. By `ordered` that is the other reflection of the pair, whose place therefore matters: in
     # a random order a real model gained less on other tasks (bench/RESULTS.md).
@@ -271,14 +258,15 @@ def _ppo(job: Job, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -
     tokenizer.padding_side, padding = "left", tokenizer.pad_token_id
     prompts, answer, tokens = _prompts(job, tokenizer, model)
     reward = Reward(job)
-    value = merged(load_reward_model(reward.folder))
+    value = weights.merged(weights.load_reward_model(reward.folder))
     if not hasattr(value, "score"):
-        raise WeightsError(f"PPO can't train models like {job.model}: try --method rloo.")
+        raise weights.WeightsError(f"PPO can't train models like {job.model}: try --method rloo.")
     chosen = recipe(job, model)
     inject_adapter_in_model(lora("SEQ_CLS", chosen), value)
     value.score.requires_grad_(True)
-    ids = [token_ids(tokenizer, prompt_text(tokenizer, prompt)) for prompt in prompts]
-    asked = {_unpadded(row, padding): prompt for row, prompt in zip(ids, prompts, strict=True)}
+    asked = {
+        _unpadded(weights.prompt_ids(tokenizer, prompt), padding): prompt for prompt in prompts
+    }
     shared = settings(job, model, tokens, chosen.batch_size)
     batch = shared["per_device_train_batch_size"] * shared["gradient_accumulation_steps"]
     config = PPOConfig(
@@ -347,15 +335,15 @@ def _prompts(
     }
     prompts = list(dict.fromkeys(reversed(tasks.values())))
     written = (item.reflection for pair in job.pairs for item in pair.tried)
-    answer = math.ceil(ROOM * max(len(token_ids(tokenizer, text)) + 1 for text in written))
-    lengths = [len(token_ids(tokenizer, prompt_text(tokenizer, text))) + answer for text in prompts]
+    answer = math.ceil(ROOM * max(len(weights.token_ids(tokenizer, text)) + 1 for text in written))
+    lengths = [len(weights.prompt_ids(tokenizer, prompt)) + answer for prompt in prompts]
     prompts, tokens = fitting(job, model, prompts, lengths)
     return prompts, answer, tokens
 
 
 def _unbegun(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
     """Format a prompt without the beginning token that these trainers add by themselves."""
-    text = prompt_text(tokenizer, prompt)
+    text = weights.prompt_text(tokenizer, prompt)
     begins = list(tokenizer("")["input_ids"])[:1]
     if tokenizer.bos_token_id is not None and begins == [tokenizer.bos_token_id]:
         return text.removeprefix(str(tokenizer.bos_token))

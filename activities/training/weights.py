@@ -28,16 +28,8 @@ from transformers import (
     set_seed,
 )
 
-from activities.training.artifacts import (
-    ADAPTER,
-    DONE,
-    GGUF,
-    TOY,
-    TrainingError,
-    hash_of,
-    sync,
-    toy_weights,
-)
+from activities.training import artifacts
+from activities.training.artifacts import TrainingError
 
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "spiece.model", "vocab.json",
@@ -117,7 +109,7 @@ def base_of(folder: Path | str) -> str | None:
 
     Raises WeightsError.
     """
-    config = Path(folder, ADAPTER)
+    config = Path(folder, artifacts.ADAPTER)
     if not config.is_file():
         return None
     # By itself PEFT looks for missing weights on the hub, and for pickled ones.
@@ -137,7 +129,7 @@ def fingerprint(name: Path | str) -> str:
         # One of the hub, whose files Transformers has fetched.
         place = Path(try_to_load_from_cache(str(name), "config.json") or place).parent
     files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
-    return hash_of(files) if files else ""
+    return artifacts.hash_of(files) if files else ""
 
 
 def merged(model: PreTrainedModel) -> PreTrainedModel:
@@ -159,7 +151,7 @@ def _adapted(model: PreTrainedModel, folder: Path | str) -> PreTrainedModel:
     """
     with _explained(folder):
         adapted = PeftModel.from_pretrained(model, str(folder))
-        done = Path(folder, DONE)
+        done = Path(folder, artifacts.DONE)
         expected = done.exists() and json.loads(done.read_bytes())["result"]["base_sha256"]
     base = base_of(folder) or ""
     if expected and expected != fingerprint(base):
@@ -169,7 +161,7 @@ def _adapted(model: PreTrainedModel, folder: Path | str) -> PreTrainedModel:
 
 def _adapter_config(folder: Path | str) -> dict[str, Any]:
     with _explained(folder):
-        return dict(json.loads(Path(folder, ADAPTER).read_bytes()))
+        return dict(json.loads(Path(folder, artifacts.ADAPTER).read_bytes()))
 
 
 def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreTrainedModel:
@@ -201,7 +193,7 @@ def save(
         # Only the owner can read new weights, and the worker that serves may be another user.
         if path.is_file():
             path.chmod(folder.stat().st_mode & 0o666)
-        sync(path)
+        artifacts.sync(path)
 
 
 def prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
@@ -215,6 +207,11 @@ def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
+def prompt_ids(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
+    """Tokenize a prompt as the one message of a conversation."""
+    return token_ids(tokenizer, prompt_text(tokenizer, prompt))
+
+
 TextOf = Callable[[PreTrainedTokenizerBase, str], str]
 
 
@@ -222,11 +219,8 @@ def pair_ids(
     tokenizer: PreTrainedTokenizerBase, prompt: str, reflection: str, text_of: TextOf = prompt_text
 ) -> list[int]:
     """Tokenize a prompt and a reflection, with the end token after it."""
-    return [
-        *token_ids(tokenizer, text_of(tokenizer, prompt)),
-        *token_ids(tokenizer, reflection),
-        tokenizer.eos_token_id,
-    ]
+    begun = token_ids(tokenizer, text_of(tokenizer, prompt))
+    return [*begun, *token_ids(tokenizer, reflection), tokenizer.eos_token_id]
 
 
 def score(
@@ -292,7 +286,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
     A model's own code does not run, and weights are not unpickled, which would run code.
     """
     place = _place(folder)
-    if place.suffix == GGUF:
+    if place.suffix == artifacts.GGUF:
         given["gguf_file"] = place.name
         place = place.parent
     elif kind not in (AutoTokenizer, AutoConfig):
@@ -307,7 +301,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
 
 
 def _place(name: Path | str) -> Path:
-    return toy_weights() if str(name) == TOY else Path(name)
+    return artifacts.toy_weights() if str(name) == artifacts.TOY else Path(name)
 
 
 @contextmanager

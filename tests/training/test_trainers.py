@@ -452,7 +452,7 @@ def test_a_model_that_does_not_fit_is_no_passing_trouble(
     def full(*_: object, **__: object) -> None:
         raise RuntimeError(said)
 
-    monkeypatch.setattr("activities.training.trainers.new_reward_model", full)
+    monkeypatch.setattr("activities.training.weights.new_reward_model", full)
 
     with pytest.raises(TrainingError, match="reward_model: train again with a smaller --max"):
         train(job(base, tmp_path, rated_pairs(24, 0)))
