@@ -61,10 +61,8 @@ class MemoryActivities:
                     # A terminated memory still answers, but the next reflection begins a new one.
                     reject_condition=QueryRejectCondition.NOT_OPEN,
                 )
-        except WorkflowQueryRejectedError:
-            return SemanticMemory()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
+        except (WorkflowQueryRejectedError, RPCError) as error:
+            if isinstance(error, RPCError) and error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return SemanticMemory()
         return held.of(task.scope)

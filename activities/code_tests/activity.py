@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -153,12 +153,12 @@ class TestingActivities:
             return report, []
         result = await run(self._sandbox, program)
         lines = result_lines(result, nonce)
-        found = _verdict(suite, result, lines)
+        outcomes, passed, total, failure = _verdict(suite, result, lines)
         report = TestReport(
-            outcomes=verdict.brief(found.outcomes),
-            passed=found.passed,
-            total=found.total,
-            error=found.error,
+            outcomes=verdict.brief(outcomes),
+            passed=passed,
+            total=total,
+            error=failure,
             forgeable=suite.forgeable,
             status=result.status,
             backend=result.backend,
@@ -272,14 +272,11 @@ def result_lines(result: Result, nonce: str) -> list[Line]:
     return found
 
 
-class _Verdict(NamedTuple):
-    outcomes: tuple[TestOutcome, ...]
-    passed: int
-    total: int | None
-    error: Failure | None
+# The outcomes, how many tests passed, how many there are, and why the code is not right yet.
+Found = tuple[tuple[TestOutcome, ...], int, int | None, Failure | None]
 
 
-def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
+def _verdict(suite: Suite, result: Result, lines: list[Line]) -> Found:
     """Read the tests' outcomes. Missing, doubled or malformed output counts as a failure."""
     ending = verdict.ProgramEnd.model_validate(result, from_attributes=True)
     for line in lines:
@@ -290,7 +287,7 @@ def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
         elif "unreadable" in line:
             broken = Failure(message=f"the tests can't be read: {line['unreadable']}")
         if broken:
-            return _Verdict((), 0, len(suite.cases) or None, verdict.bounded(broken))
+            return (), 0, len(suite.cases) or None, verdict.bounded(broken)
     last = only(lines, "end")
     ended = last is not None and last["end"] is True and ending.status in HARMLESS
     match suite.kind:
@@ -302,7 +299,7 @@ def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
             return _of_pytest(ending, lines, ended)
 
 
-def _of_cases(suite: Suite, ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_cases(suite: Suite, ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> Found:
     numbered = [(count_in(line, "case"), line) for line in lines if "case" in line]
     often = Counter(number for number, _ in numbered)
     answers = {
@@ -319,23 +316,23 @@ def _of_cases(suite: Suite, ending: verdict.ProgramEnd, lines: list[Line], ended
     error = verdict.first_failure(outcomes)
     if error is None and (missing or not ended):
         error = verdict.stopped(ending, missing.call if missing else None)
-    return _Verdict(outcomes, _passed(outcomes), len(suite.cases), error)
+    return outcomes, _passed(outcomes), len(suite.cases), error
 
 
-def _of_script(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_script(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> Found:
     last = only(lines, "passed")
     passed = count_in(last, "passed") if last else None
     if last is None or passed is None:
         started = _started(lines)
         error = verdict.stopped(ending, text_in(started, "started"))
-        return _Verdict((), count_in(started, "held") or 0, None, error)
+        return (), count_in(started, "held") or 0, None, error
     if last.get("end") is True:
-        return _Verdict((), passed, passed, None if ended else verdict.stopped(ending))
+        return (), passed, passed, None if ended else verdict.stopped(ending)
     outcome = _outcome(last, text_in(last, "test") or "the script")
-    return _Verdict((outcome,), passed, None, verdict.first_failure([outcome]))
+    return (outcome,), passed, None, verdict.first_failure([outcome])
 
 
-def _of_pytest(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_pytest(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> Found:
     named = [(text_in(line, "test"), line) for line in lines if "test" in line]
     outcomes = tuple(_outcome(line, name) for name, line in named if name)
     error = verdict.first_failure(outcomes)
@@ -344,14 +341,12 @@ def _of_pytest(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _V
     if passed is None or failed is None or not ended:
         collected = count_in(only(lines, "collected") or {}, "collected")
         test = text_in(_started(lines), "started")
-        return _Verdict(
-            outcomes, _passed(outcomes), collected, error or verdict.stopped(ending, test)
-        )
+        return outcomes, _passed(outcomes), collected, error or verdict.stopped(ending, test)
     if error is None and failed:
         error = Failure(message=f"{failed:,} tests fail")
     if error is None and not passed:
         error = Failure(message=NO_TEST)
-    return _Verdict(outcomes, passed, passed + failed, error)
+    return outcomes, passed, passed + failed, error
 
 
 def _started(lines: list[Line]) -> Line:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple, Self
+from typing import Self
 
 from filelock import FileLock, Timeout
 
@@ -48,11 +48,8 @@ LEFT_OUT = "SELECT path, left_out FROM files WHERE left_out != '[]'"
 logger = logging.getLogger("mull.retrieval")
 
 
-class Snapshot(NamedTuple):
-    """The files of a folder as listed, and until when they count as unchanged."""
-
-    walked: Walked
-    until: float
+# The files of a folder as listed, and until when they count as unchanged.
+Snapshot = tuple[Walked, float]
 
 
 class FolderRetriever:
@@ -152,11 +149,11 @@ class FolderRetriever:
         check_stopped: retrieval.CheckStopped,
     ) -> tuple[retrieval.Retrieval, Snapshot]:
         """Bring the index at `place` to the state of the files, and rank its passages by words."""
-        checked, warnings = self._checked.get(folder), []
+        (walked, until), warnings = self._checked.get(folder, (Walked(), 0.0)), []
         with opened(place) as database:
             # Another process may have begun it anew.
             empty = database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
-            if empty or checked is None or monotonic() >= checked.until:
+            if empty or monotonic() >= until:
                 started = monotonic()
                 walked = walk(folder, check_stopped)
                 seconds = monotonic() - started
@@ -170,7 +167,7 @@ class FolderRetriever:
                             update(database, folder, walked, progress, check_stopped)
                         else:
                             warnings.append(BUSY)
-                checked = Snapshot(walked, monotonic() + pause)
+                until = monotonic() + pause
             passages = search(database, task.prompt, HITS)
             [searched] = database.execute(SEARCHED).fetchone()
             left_out = database.execute(LEFT_OUT).fetchall()
@@ -179,12 +176,12 @@ class FolderRetriever:
             warnings.append(f"the folder {named} has no file that can be searched")
         found = retrieval.Retrieval(
             passages=tuple(pick_passages(passages, task.passages)),
-            files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
+            files=len(walked.files) + sum(map(len, walked.left_out.values())),
             searched=searched,
-            left_out=left_out_lines(checked.walked, left_out),
+            left_out=left_out_lines(walked, left_out),
             warnings=tuple(warnings),
         )
-        return found, checked
+        return found, (walked, until)
 
 
 def document_text(folder: str, path: str, check_stopped: retrieval.CheckStopped) -> str:

@@ -58,7 +58,7 @@ class Callers(Interceptor):
     Activities read from `current` what people allowed in the run that calls them.
     """
 
-    current: ContextVar["Callers"] = ContextVar("callers")
+    current = ContextVar["Callers"]("callers")
 
     def __init__(self, client: Client, types: Collection[str]) -> None:
         self._client, self._types, self._known = client, types, set[str]()
