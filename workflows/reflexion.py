@@ -303,10 +303,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         return AgentPrompt.of(state.request, **known | more)
 
     def _acting(
-        self,
-        activity: Callable[..., Awaitable[Value]],
-        summary: str,
-        **more: Any,
+        self, activity: Callable[..., Awaitable[Value]], summary: str, **more: Any
     ) -> Call[Value]:
         """Build a call of the environment in the episode under way."""
         info, state = workflow.info(), self._state
