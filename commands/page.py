@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from mull.details import cell_words, trimmed
+from mull.details import cell_words
 from mull.sheet import Chart, Curve, Sheet
 from mull.text import neutral, terminal_safe
 
@@ -58,7 +58,7 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
         sheet=sheet,
         title=terminal_safe(f"Mull: {sheet.subject}", 80),
         charts=[drawing(chart) for chart in sheet.charts],
-        tables=[trimmed(table) for table in (*sheet.tables, *decisions) if table.rows],
+        tables=[table for table in (*sheet.tables, *decisions) if table.rows],
         run=run,
         linked=bool(run and run.web_ui and _is_web(run.web_ui)),
         settings=_settings(run, sheet.subject) if run else [],

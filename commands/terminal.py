@@ -18,8 +18,9 @@ from rich.text import Text as Line
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from mull.details import bar, cell_words, sparks, trimmed
-from mull.sheet import Cell, Column, Sheet, Step, Table, Text, Tone, Waiting
+from mull.details import bar, cell_words, sparks
+from mull.sheet import Column, Sheet, Step, Table, Text, Tone, Waiting
+from mull.shown import Cell
 from mull.text import (
     lasting_words,
     neutral,
@@ -214,11 +215,9 @@ def _facts(sheet: Sheet) -> list[Row]:
 
 def _print_table(console: Console, table: Table, most: int) -> None:
     """Print a table's title, at most `most` of its rows, and what was left out."""
-    table = trimmed(table)
-    rows = table.rows[-most:] if table.newest else table.rows[:most]
+    table = table.cut(most)
     tones = table.tones or (PLAIN,) * len(table.rows)
-    tones = tones[-most:] if table.newest else tones[:most]
-    shown, longest = _fitting(table, rows, console.width)
+    shown, longest = _fitting(table, console.width)
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for place in shown:
         column, last = table.columns[place], place == shown[-1]
@@ -230,15 +229,14 @@ def _print_table(console: Console, table: Table, most: int) -> None:
             overflow="fold" if last and words else "ellipsis",
             max_width=None if last or not words else longest,
         )
-    for row, tone in zip(rows, tones, strict=True):
+    for row, tone in zip(table.rows, tones, strict=True):
         cells = (_cell(row[place], table.columns[place], console.width) for place in shown)
         grid.add_row(*cells, style=STYLES[tone])
     console.print()
     console.print(Line(terminal_safe(table.title, NARROW_CELL_COLUMNS), "bold"))
     console.print(grid)
-    left_out = len(table.rows) - len(rows) + table.earlier
-    if left_out:
-        noun = tally_words(left_out, "earlier row" if table.newest else "more row")
+    if table.left_out:
+        noun = tally_words(table.left_out, "earlier row" if table.newest else "more row")
         console.print(Line(f"and {noun}", "dim"))
     hidden = [column.name for place, column in enumerate(table.columns) if place not in shown]
     if hidden:
@@ -252,7 +250,7 @@ def left_out_words(columns: Sequence[str], width: int) -> Line:
     return Line(said, "dim")
 
 
-def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> tuple[list[int], int]:
+def _fitting(table: Table, width: int) -> tuple[list[int], int]:
     """Choose the columns that fit, and the width of words: extra columns are left out first.
 
     Then words are cut shorter, then numbers and at last words are left out. The first column stays,
@@ -263,7 +261,9 @@ def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> tuple[
     optional = [place for place in range(len(columns)) if place not in {*firm[:1], *firm[-1:]}]
     optional.sort(key=lambda at: (not columns[at].extra, columns[at].kind == "text", -at))
     needed = [
-        max([cell_len(column.name), *(_cell(row[at], column, width).cell_len for row in rows)])
+        max(
+            [cell_len(column.name), *(_cell(row[at], column, width).cell_len for row in table.rows)]
+        )
         for at, column in enumerate(columns)
     ]
     shown, longest = list(range(len(columns))), NARROW_CELL_COLUMNS

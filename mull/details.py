@@ -8,7 +8,8 @@ Markdown has no effect there, and without backticks no text can end its block or
 import re
 from collections.abc import Iterable, Sequence
 
-from mull.sheet import Cell, Chart, Column, Sheet, Table
+from mull.sheet import Chart, Column, Sheet, Table
+from mull.shown import Cell
 from mull.text import tally_words, terminal_safe, until_words, width
 
 MOST_BYTES = 20_000
@@ -110,22 +111,6 @@ def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
     return aligned([[*drawn], lines, [f"{points[-1]:.2f}" for points in drawn.values()]])
 
 
-def trimmed(table: Table) -> Table:
-    """Remove the columns that are empty in every row."""
-    empty = (None, "")
-    kept = [
-        place
-        for place in range(len(table.columns))
-        if any(row[place] not in empty for row in table.rows)
-    ]
-    return table.model_copy(
-        update={
-            "columns": tuple(table.columns[place] for place in kept),
-            "rows": tuple(tuple(row[place] for place in kept) for row in table.rows),
-        }
-    )
-
-
 def cell_words(cell: Cell, column: Column) -> str:
     """Write a cell as text; empty if the cell is."""
     match cell:
@@ -144,13 +129,12 @@ def _first(lines: Sequence[str], most: int, noun: str) -> list[str]:
 
 
 def _table(table: Table, most: int) -> str:
-    table = trimmed(table)
-    rows = table.rows[-most:] if table.newest else table.rows[:most]
+    table = table.cut(most)
     kept = [place for place, column in enumerate(table.columns) if not column.extra]
     grid: list[list[str]] = []
     numbers = []
     for place in kept:
-        column, cells = table.columns[place], [row[place] for row in rows]
+        column, cells = table.columns[place], [row[place] for row in table.rows]
         columns = LAST_CELL_COLUMNS if place == kept[-1] else CELL_COLUMNS
         if column.kind != "text":
             numbers.append(len(grid))
@@ -162,9 +146,8 @@ def _table(table: Table, most: int) -> str:
             )
             grid.append(["", *bars])
     head, *body = aligned(grid, numbers) or [""]
-    left_out = len(table.rows) - len(rows) + table.earlier
-    note = f"({left_out:,} {'earlier' if table.newest else 'more'} left out)"
-    if left_out:
+    note = f"({table.left_out:,} {'earlier' if table.newest else 'more'} left out)"
+    if table.left_out:
         body = [note, *body] if table.newest else [*body, note]
     return _fenced([f"{terminal_safe(table.title, 60)}:", head, *body]) if kept else ""
 

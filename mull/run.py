@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import fsum
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field
 
 from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
-from mull.text import encoded_size, fitted
+from mull.shown import Shown
+from mull.text import encoded_size, fitted, usd
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 
@@ -57,11 +58,11 @@ class Spending(Record):
     from its own prompt cache; `cost_usd` is in US dollars. None: the provider did not say.
     """
 
-    calls: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cost_usd: float | None = None
+    calls: Annotated[int, Shown("calls|number")] = 0
+    input_tokens: Annotated[int | None, Shown("tokens in|number", none="unknown")] = None
+    output_tokens: Annotated[int | None, Shown("tokens out|number", none="unknown")] = None
+    cached_tokens: Annotated[int | None, Shown("cached|number", none="unknown")] = None
+    cost_usd: Annotated[float | None, Shown("cost|number", usd, "unknown")] = None
 
     @property
     def tokens(self) -> int | None:

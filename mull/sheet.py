@@ -8,12 +8,14 @@ all three. Texts are as they came from models and people: each renderer makes th
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from mull.drafts import Drafted, Made, PlainResult, RunRecord, best_of
+from mull.drafts import Drafted, Made, PlainDecision, PlainResult, RunRecord, best_of
 from mull.request import Record
 from mull.run import Decided, Part, Spending, Usage
-from mull.text import quoted, tally_words, usd
+from mull.shown import Cell, Shown, claimed
+from mull.text import tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 
@@ -78,14 +80,11 @@ class Column(Record):
     extra: bool = False
 
 
-Cell = str | int | float | None
-
-
 class Table(Record):
     """Rows under named columns; None is an empty cell.
 
     `newest` is true where the last rows matter most: a renderer with little room leaves out the
-    first ones, else the last ones, and says how many. `earlier` rows were left out already.
+    first ones, else the last ones, and says how many. `left_out` counts those that are not here.
     `tones` are those of the rows, where any. A `folded` table stands on the page alone.
     """
 
@@ -93,9 +92,16 @@ class Table(Record):
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     newest: bool = False
-    earlier: int = 0
+    left_out: int = 0
     tones: tuple[Tone, ...] = ()
     folded: bool = False
+
+    def cut(self, rows: int) -> "Table":
+        """Keep so many rows, those that matter most."""
+        kept = slice(-rows, None) if self.newest else slice(rows)
+        cut = {"rows": self.rows[kept], "tones": self.tones[kept]}
+        more = max(0, len(self.rows) - rows)
+        return self.model_copy(update={**cut, "left_out": self.left_out + more})
 
 
 class Curve(Record):
@@ -199,7 +205,8 @@ def run_sheet(
     """Build the sheet of a run: what its loop says of it, and what is the same for all runs.
 
     The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
-    same for all. `doing` says what is under way, and `awaited` names what is in flight. Tables
+    same for all, and the fields of the record that say how they are shown are facts. `doing` says
+    what is under way, and `awaited` names what is in flight. Facts without a value and tables
     without rows are left out. `more` are other fields of the sheet.
     """
     made, waits = seen.decisions[-1:], seen.step in WAITS
@@ -216,7 +223,12 @@ def run_sheet(
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
             stop_reason=seen.stop_reason,
         )
-    shared, going = [Fact("spent", spent_words(seen.usage))], seen.stop_reason is None
+    known = [(mark.name, mark.cell(getattr(seen, name))) for name, mark in shown_in(type(seen))]
+    shared = [Fact(label, str(value)) for label, value in known if value]
+    shared.append(Fact("spent", spent_words(seen.usage)))
+    going = seen.stop_reason is None
+    parts = [*((name, part) for name, part in seen.usage.parts.items() if part.calls)]
+    spent = table("Usage", ("part", Spending), [*parts, ("total", seen.usage)], folded=True)
     if seen.model:
         toy = seen.model.startswith(EMBEDDED)
         shared.append(Fact("model", seen.model, TOY if toy else "", "warning" if toy else "plain"))
@@ -227,9 +239,11 @@ def run_sheet(
         if waits
         else None,
         answer=answer,
-        facts=tuple(one for one in (*facts, *shared) if going or one.tone != "running"),
+        facts=tuple(
+            one for one in (*facts, *shared) if one.value and (going or one.tone != "running")
+        ),
         warnings=seen.warnings,
-        tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
+        tables=tuple(found for found in (*tables, spent) if found.rows),
         **more,
     )
 
@@ -237,47 +251,79 @@ def run_sheet(
 def draft_sheet(seen: PlainResult, request: object = None) -> Sheet:
     """Build the sheet of a loop that shows its drafts and decisions and nothing else."""
     del request  # for the signature that every loop's sheet has
-    made, best = seen.decisions, best_of(seen)
-    listed = draft_table(seen.drafts, best, "kept", "", [() for _ in seen.drafts])
+    best = best_of(seen)
     return run_sheet(
         seen,
         subject=seen.subject,
         doing=seen.step.replace("_", " "),
         answer=Text(title="answer", content=best.text, folded=False) if best else None,
         facts=(),
-        tables=[listed],
-        decisions=decision_table(made, "decision, because", ((one.stop_reason,) for one in made)),
-        steps=tuple(Step(words=reason_words(one)) for one in made),
+        tables=[draft_table(seen.drafts, best, "kept")],
+        decisions=decision_table(PlainDecision, seen.decisions),
+        steps=tuple(Step(words=reason_words(made)) for made in seen.decisions),
     )
 
 
-def columns(*names: str) -> tuple[Column, ...]:
-    """Name a table's columns and what they are: `score|share`, `chars|number`, `model|extra`."""
-    parts = [name.split("|") for name in names]
+@cache
+def shown_in(kind: type[Record]) -> tuple[tuple[str, Shown], ...]:
+    """List the fields of records that say how they are shown, each with what it says."""
     return tuple(
-        Column(
-            name=name,
-            kind="share" if "share" in kinds else "number" if "number" in kinds else "text",
-            extra="extra" in kinds,
-        )
-        for name, *kinds in parts
+        (name, mark)
+        for name, field in kind.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Shown)
     )
 
 
 def table(
-    title: str, names: str | Sequence[str], rows: Iterable[Sequence[Cell]], **more: Any
+    title: str,
+    heads: str | Sequence[str | type[Record]],
+    rows: Iterable[Sequence[Any]],
+    **more: Any,
 ) -> Table:
-    """Make a table; the names are those of `columns`, and `more` are other fields."""
-    listed = names.split(", ") if isinstance(names, str) else names
-    return Table(title=title, columns=columns(*listed), rows=tuple(map(tuple, rows)), **more)
+    """Make a table, without the columns that are empty in every row.
+
+    A head is a column's name and what it is: `score|share`, `chars|number`, `model|extra`. A class
+    of records as a head stands for the columns that its fields declare, and a row has a record
+    there. `more` are other fields of the table.
+    """
+    heads = heads.split(", ") if isinstance(heads, str) else heads
+    names = [
+        name
+        for head in heads
+        for name in ([head] if isinstance(head, str) else [mark.name for _, mark in shown_in(head)])
+    ]
+    grid = [
+        [cell for head, item in zip(heads, row, strict=True) for cell in _cells(head, item)]
+        for row in rows
+    ]
+    kept = [at for at in range(len(names)) if any(row[at] not in {None, ""} for row in grid)]
+    return Table(
+        title=title,
+        columns=tuple(_column(names[at]) for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in grid),
+        **more,
+    )
+
+
+def _cells(head: str | type[Record], item: Any) -> list[Cell]:
+    if isinstance(head, str):
+        return [item]
+    return [mark.cell(getattr(item, name)) for name, mark in shown_in(head)]
+
+
+def _column(words: str) -> Column:
+    name, *kinds = words.split("|")
+    kind = "share" if "share" in kinds else "number" if "number" in kinds else "text"
+    return Column(name=name, kind=kind, extra="extra" in kinds)
 
 
 def draft_table(
     drafts: Sequence[Drafted],
     best: Drafted | None,
     mark: str,
-    names: str,
-    measures: Iterable[Sequence[Cell]],
+    heads: Sequence[str | type[Record]] = (),
+    measures: Iterable[Sequence[Any]] | None = None,
 ) -> Table:
     """Make the table of drafts: `mark` is set on the best one, `measures` are the loop's."""
     rows = (
@@ -288,25 +334,43 @@ def draft_table(
             len(draft.text),
             draft.model,
         )
-        for draft, measured in zip(drafts, measures, strict=True)
+        for draft, measured in zip(drafts, measures or [()] * len(drafts), strict=True)
     )
     tones: tuple[Tone, ...] = tuple("good" if draft is best else "plain" for draft in drafts)
-    names = f"#, origin, {names}{', ' if names else ''}chars|number|extra, model|extra"
-    return table("Drafts", names, rows, tones=tones, newest=True)
+    listed: list[str | type[Record]] = ["#", "origin", *heads, "chars|number|extra", "model|extra"]
+    return table("Drafts", listed, rows, tones=tones, newest=True)
 
 
 def decision_table(
-    decisions: Sequence[Decided], names: str, numbers: Iterable[Sequence[Cell]], **more: Any
+    kind: type[Decided],
+    decisions: Sequence[Decided],
+    heads: Sequence[str] = (),
+    own: Iterable[Sequence[Cell]] | None = None,
+    left_out: int = 0,
 ) -> Table:
-    """Make the table of decisions: the loop's numbers, why and by whom, and when.
+    """Make the table of decisions: what they declare, the loop's own cells, why, by whom, and when.
 
-    The last of the names is that of the reasons. `more` are other fields of the table.
+    So many earlier decisions are `left_out`.
     """
     rows = (
-        (*row, reason_words(made), moment_words(made.at))
-        for made, row in zip(decisions, numbers, strict=True)
+        (made, *cells, outcome_words(made), reason_words(made), moment_words(made.at))
+        for made, cells in zip(decisions, own or [()] * len(decisions), strict=True)
     )
-    return table("Decisions", f"{names}, at|extra", rows, newest=True, **more)
+    tones: tuple[Tone, ...] = tuple("running" if made.stop else "plain" for made in decisions)
+    listed: list[str | type[Record]] = [kind, *heads, "decision", "because", "at|extra"]
+    return table("Decisions", listed, rows, newest=True, left_out=left_out, tones=tones)
+
+
+def outcome(made: Decided) -> str:
+    """Say in a word whether a decision ends the run, or what comes next."""
+    if getattr(made, "waits_for_review", False):
+        return "review"
+    return "stop" if made.stop else getattr(made, "next", None) or "go on"
+
+
+def outcome_words(made: Decided) -> str:
+    """Say what a decision led to, and for which reason if the run ends or waits."""
+    return ": ".join(said(outcome(made), made.stop_reason))
 
 
 def said(*parts: object) -> tuple[str, ...]:
@@ -349,11 +413,6 @@ def reason_words(made: Decided) -> str:
     return signed(reason if named else f"{reason} (by {made.author})", made.author)
 
 
-def claimed(author: str | None) -> str | None:
-    """Show a person's name as the claim that it is: any client may give any."""
-    return author if author in {None, "a person"} else f"{quoted(str(author))} (unverified)"
-
-
 def signed(said: str, author: str | None) -> str:
     """Show the name of the person who did it as a claim, wherever it stands."""
     return _named(str(author)).sub(lambda _: f"by {claimed(author)}", said)
@@ -370,20 +429,6 @@ def ended_words(explanation: str) -> str:
 
 def _origin_words(draft: Drafted) -> str:
     return f"{draft.origin} by {claimed(draft.author)}" if draft.author else draft.origin
-
-
-def _usage_table(usage: Usage) -> Table:
-    """Tell what each part of a run spent, and all of it; what nobody knows is called unknown."""
-
-    def row(name: str, spent: Usage | Spending) -> tuple[Cell, ...]:
-        tokens = (spent.input_tokens, spent.cached_tokens, spent.output_tokens)
-        counts = ("unknown" if count is None else count for count in tokens)
-        return (name, spent.calls, *counts, usd(spent.cost_usd))
-
-    names = "part, calls|number, tokens in|number, of them cached|number, tokens out|number"
-    parts = [row(name, part) for name, part in usage.parts.items() if part.calls]
-    rows = (*parts, row("total", usage))
-    return table("Usage", f"{names}, cost|number", rows, folded=True)
 
 
 def spent_words(spent: Usage | Spending) -> str:

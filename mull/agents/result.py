@@ -1,6 +1,6 @@
 """The record of a Reflexion run: its episodes, its decisions, and its result."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,7 @@ from mull.agents.request import Strategy
 from mull.drafts import RunRecord
 from mull.request import Record
 from mull.run import Decided
+from mull.shown import Shown, spaced
 
 StopReason = Literal[
     "solved",
@@ -42,14 +43,16 @@ class Episode(Record):
     number: int
     trajectory: AnyTrajectory
     answer: str | None
-    ended: EpisodeEnd
-    steps: int
-    episode_return: float | None = None
-    correct: bool | None = None
+    ended: Annotated[EpisodeEnd, Shown("ended", spaced)]
+    steps: Annotated[int, Shown("steps|number")]
+    episode_return: Annotated[float | None, Shown("return|number")] = None
+    correct: Annotated[bool | None, Shown("correct", {True: "yes", False: "no"}.get, "unknown")] = (
+        None
+    )
     feedback: str = ""
     metrics: dict[str, float] = Field(default_factory=dict)
     verified_by: VerifiedBy | None = None
-    reflections: int = 0
+    reflections: Annotated[int, Shown("reflections read|number|extra")] = 0
     reflection: str | None = None
     scores: tuple[float | None, ...] = ()
 
@@ -66,10 +69,10 @@ class Decision(Decided):
     `best` is the number of the best episode so far.
     """
 
-    episode: int
+    episode: Annotated[int, Shown("episode|number")]
     next: Literal["reflect", "episode"] | None
     stop_reason: StopReason | None
-    episode_return: float | None = None
+    episode_return: Annotated[float | None, Shown("return|number")] = None
     correct: bool | None = None
     best: int | None = None
     reflections: int = 0
@@ -89,7 +92,7 @@ class ReflexionResult(RunRecord):
     environment: str
     task: str
     task_text: str
-    strategy: Strategy
+    strategy: Annotated[Strategy, Shown("strategy", spaced)]
     episode_limit: int
     episodes: tuple[Episode, ...]
     reflections: tuple[Reflection, ...]

@@ -7,7 +7,7 @@ from typing import Any
 from mull import sheet as parts
 from mull.agents.memory import Action
 from mull.agents.request import ReflexionRequest
-from mull.agents.result import Episode, ReflexionResult
+from mull.agents.result import Decision, Episode, ReflexionResult
 from mull.text import cut_with_note, tally_words
 
 SHOWN_BYTES = 100_000
@@ -54,14 +54,7 @@ def sheet(seen: ReflexionResult, request: ReflexionRequest | None = None) -> par
         charts=_charts(seen),
         tables=[_episodes(seen), _reflections(seen)],
         texts=tuple(_texts(seen)),
-        decisions=parts.decision_table(
-            seen.decisions,
-            "episode|number, return|number, decision, because",
-            (
-                (made.episode, made.episode_return, made.next or made.stop_reason)
-                for made in seen.decisions
-            ),
-        ),
+        decisions=parts.decision_table(Decision, seen.decisions),
         steps=tuple(_steps(seen)),
     )
 
@@ -109,7 +102,6 @@ def best_words(best: Episode | None) -> str:
 def _facts(seen: ReflexionResult) -> list[parts.Fact]:
     facts = [
         parts.Fact("episodes", f"{len(seen.episodes)} of {seen.episode_limit}"),
-        parts.Fact("strategy", seen.strategy.replace("_", " ")),
         parts.Fact("best", best_words(seen.best_episode) or "none yet"),
         parts.Fact("evaluated by", "a model's judgement" if seen.judged else seen.environment),
         parts.Fact("reflections held", str(len(seen.reflections))),
@@ -141,19 +133,11 @@ def _charts(seen: ReflexionResult) -> tuple[parts.Chart, ...]:
 
 def _episodes(seen: ReflexionResult) -> parts.Table:
     rows = [
-        (
-            f"{one.number} best" if one.number == seen.best else str(one.number),
-            one.episode_return,
-            {True: "yes", False: "no", None: "unknown"}[one.correct],
-            one.steps,
-            one.ended.replace("_", " "),
-            one.reflections,
-        )
+        (f"{one.number} best" if one.number == seen.best else str(one.number), one)
         for one in seen.episodes
     ]
-    names = "episode, return|number, correct, steps|number, ended, reflections read|number|extra"
     tones = tuple(TONES[one.correct] for one in seen.episodes)
-    return parts.table("Episodes", names, rows, tones=tones, newest=True)
+    return parts.table("Episodes", ("episode", Episode), rows, tones=tones, newest=True)
 
 
 def _reflections(seen: ReflexionResult) -> parts.Table:

@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from math import fsum, sqrt
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat
 
 from mull.drafts import RunRecord
 from mull.request import MOST_LISTED, MOST_MEMBERS, Record
 from mull.run import Decided, above
+from mull.shown import Shown, spaced
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
@@ -51,10 +52,10 @@ class StageResult(Record):
     """
 
     folder: str
-    steps: int
-    examples: int
-    seconds: float
-    device: str
+    steps: Annotated[int, Shown("steps|number")]
+    examples: Annotated[int, Shown("examples|number")]
+    seconds: Annotated[float, Shown("seconds|number", round)]
+    device: Annotated[str, Shown("on|extra")]
     settings: dict[str, FiniteFloat] = Field(default_factory=dict, max_length=MOST_MEMBERS)
     base_sha256: str = ""
     data_sha256: str = ""
@@ -156,7 +157,7 @@ def _error(*measured: Measured) -> float:
 class Decision(Decided):
     """What comes after a phase, and why."""
 
-    phase: Phase
+    phase: Annotated[Phase, Shown("after", spaced)]
     next: Phase | None
     stop_reason: StopReason | None
 
@@ -176,16 +177,16 @@ class RetroformerTrainingResult(RunRecord):
     environment: str
     tasks: int
     rollouts: int
-    method: Method
+    method: Annotated[Method, Shown("method")]
     reflector: str
-    base_model: str
+    base_model: Annotated[str, Shown("trained from")]
     before: Measured
     others: Measured = Measured()
     held_out: tuple[int, ...] = Field((), max_length=MOST_LISTED)
     after: Measured | None
     control: Measured | None = None
     gained: tuple[Gained, ...]
-    buffer: str | None
+    buffer: Annotated[str | None, Shown("replay buffer")]
     counts: BufferCounts | None
     stages: dict[Stage, StageResult]
     reward_model: str | None

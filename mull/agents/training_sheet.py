@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from mull import sheet as parts
 from mull.agents.training import RetroformerTrainingRequest
 from mull.agents.training_result import (
+    Decision,
     Measured,
     RetroformerTrainingResult,
     StageResult,
 )
+from mull.shown import Cell, spaced
 from mull.text import tally_words
 
 # Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.
@@ -29,37 +31,24 @@ def sheet(
     return parts.run_sheet(
         seen,
         subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
-        doing=_words(seen.step) + (f" {seen.done:,} of {seen.of:,}" if seen.of else ""),
+        doing=spaced(seen.step) + (f" {seen.done:,} of {seen.of:,}" if seen.of else ""),
         awaited="rollout",
         answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
         facts=_facts(seen),
         flags=parts.said(seen.doubt != seen.stop_explanation and seen.stop_reason and seen.doubt),
         charts=tuple(_charts(seen)),
         tables=[_measured(seen), _stages(seen), _gains(seen)],
-        decisions=parts.decision_table(
-            seen.decisions,
-            "after, decision, because",
-            (
-                (_words(made.phase), _words(str(made.next or made.stop_reason)))
-                for made in seen.decisions
-            ),
-        ),
+        decisions=parts.decision_table(Decision, seen.decisions),
         steps=tuple(
-            parts.Step(words=f"{_words(one.phase)}: {one.reason}")
+            parts.Step(words=f"{spaced(one.phase)}: {one.reason}")
             for one in seen.decisions
             if not one.stop
         ),
     )
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _facts(seen: RetroformerTrainingResult) -> list[parts.Fact]:
-    facts = [parts.Fact("method", seen.method), parts.Fact("trained from", seen.base_model)]
-    if seen.buffer is not None:
-        facts.append(parts.Fact("replay buffer", seen.buffer))
+    facts = []
     if seen.counts is not None:
         counts = seen.counts
         left = f"{counts.equal} of equal gain, {counts.identical} of the same text"
@@ -76,31 +65,28 @@ def _facts(seen: RetroformerTrainingResult) -> list[parts.Fact]:
 def _measured(seen: RetroformerTrainingResult) -> parts.Table:
     """Compare the untrained reflector with the tuned one, with standard errors."""
 
-    def row(name: str, one: Measured) -> Sequence[parts.Cell]:
+    def row(name: str, one: Measured) -> Sequence[Cell]:
         error = None if one.share_good is None else f"{one.error:.2f}"
         rollouts = one.made, one.solved, one.failed or None
         return name, *rollouts, one.reflections, one.share_good, error, one.share_helped
 
     on = ", held out" if seen.held_out else ""
-    rows = [row("before, other tasks", seen.others)] if seen.others.made else []
-    rows += [row(f"before{on}", seen.before)] if seen.before.made else []
-    rows += [row(f"after{on}", seen.after)] if seen.after is not None else []
-    rows += [row(f"control{on}", seen.control)] if seen.control is not None else []
+    measured = {
+        "before, other tasks": seen.others if seen.others.made else None,
+        f"before{on}": seen.before if seen.before.made else None,
+        f"after{on}": seen.after,
+        f"control{on}": seen.control,
+    }
+    rows = [row(name, one) for name, one in measured.items() if one is not None]
     names = "reflector, rollouts|number, solved at once|number|extra, failed|number"
     shares = "reflections|number, good|share, error|number, solved with|share"
     return parts.table("Reflections", f"{names}, {shares}", rows)
 
 
 def _stages(seen: RetroformerTrainingResult) -> parts.Table:
-    rows = [
-        (
-            *(_words(stage), one.examples, one.steps, _rate(one)),
-            *(round(one.seconds), one.device, _lost(one)),
-        )
-        for stage, one in seen.stages.items()
-    ]
-    names = "stage, examples|number, steps|number, learning rate|extra, seconds|number"
-    return parts.table("Stages", f"{names}, on|extra, after a lost worker", rows)
+    rows = [(spaced(stage), one, _rate(one), _lost(one)) for stage, one in seen.stages.items()]
+    heads = ("stage", StageResult, "learning rate|extra", "after a lost worker")
+    return parts.table("Stages", heads, rows)
 
 
 def _rate(one: StageResult) -> str:
@@ -115,7 +101,7 @@ def _lost(one: StageResult) -> str:
 
 def _gains(seen: RetroformerTrainingResult) -> parts.Table:
     """List the pairs with what each reflection gained, the better one first."""
-    rows: list[Sequence[parts.Cell]] = [
+    rows: list[Sequence[Cell]] = [
         (one.task, one.rollout, *sorted(one.gains, reverse=True)) for one in seen.gained
     ]
     names = "task, rollout|number, better|number, worse|number"
@@ -134,7 +120,7 @@ def _charts(seen: RetroformerTrainingResult) -> Iterator[parts.Chart]:
         ]
         if curves:
             yield parts.Chart(
-                title=f"Training of the {_words(stage)}",
+                title=f"Training of the {spaced(stage)}",
                 axis="step",
                 curves=tuple(curves[:MOST_CURVES]),
                 places=tuple(str(point.step) for point in log),

@@ -22,6 +22,7 @@ from mull.replies import (
 )
 from mull.request import Record
 from mull.run import above
+from mull.shown import Shown
 from mull.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
@@ -45,10 +46,10 @@ class Feedback(Record):
 class Cap(Record):
     """A guardrail's finding: a score above `above` is capped at `cap`, for `reason`."""
 
-    guardrail: str
-    cap: Score
-    above: Score
-    reason: str
+    guardrail: Annotated[str, Shown("guardrail")]
+    cap: Annotated[Score, Shown("caps at|number", "{:g}".format)]
+    above: Annotated[Score, Shown("scores above|number|extra", "{:g}".format)]
+    reason: Annotated[str, Shown("because")]
 
 
 class JudgeReply(Receipt):
@@ -75,13 +76,13 @@ class Judgement(Record):
     """
 
     judge: str | None
-    score: float | None = None
+    score: Annotated[float | None, Shown("score|share")] = None
     scores: dict[str, float] | None = None
-    confidence: Confidence | None = None
-    error: str | None = None
+    confidence: Annotated[Confidence | None, Shown("confidence|extra")] = None
+    error: Annotated[str | None, Shown("left out because")] = None
     model: str | None = None
     max_output_tokens: int | None = None
-    replies: int = 0
+    replies: Annotated[int, Shown("replies|number|extra")] = 0
 
 
 class Evaluation(Record):

@@ -1,11 +1,12 @@
 """The record of a reflection run: its drafts, its decisions, and its result."""
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from mull.critique.criteria import Criterion, passes
 from mull.critique.evaluation import Evaluation
 from mull.drafts import PlainDraft, RunRecord
 from mull.run import Decided
+from mull.shown import Shown, place, signed
 
 StopReason = Literal[
     "passed",
@@ -37,7 +38,7 @@ class Draft(PlainDraft):
     origin: Origin
     revises: int | None = None
     evaluation: Evaluation | None = None
-    change: float | None = None
+    change: Annotated[float | None, Shown("change", signed)] = None
 
     @property
     def score(self) -> float | None:
@@ -64,14 +65,16 @@ class Decision(Decided):
     run goes on. `asked` is the change that a person requested, in their words.
     """
 
-    draft: int | None
-    score: float | None
-    judged: float | None
-    change: float | None
+    next: ClassVar[str] = "revise"
+
+    draft: Annotated[int | None, Shown("after draft|number", place)]
+    score: Annotated[float | None, Shown("score|number")]
+    judged: Annotated[float | None, Shown("judged|number|extra")]
+    change: Annotated[float | None, Shown("change|extra", signed)]
     threshold: float
-    best: int | None
-    best_score: float | None
-    revisions: int
+    best: Annotated[int | None, Shown("best|number|extra", place)]
+    best_score: Annotated[float | None, Shown("best score|number|extra")]
+    revisions: Annotated[int, Shown("revisions|number|extra")]
     stop_reason: StopReason | None
     waits_for_review: bool = False
     asked: str | None = None
@@ -96,9 +99,9 @@ class ReflectOnResultResult(RunRecord):
     decisions: tuple[Decision, ...]
     revisions: int
     query: str
-    judges: tuple[str, ...]
+    judges: Annotated[tuple[str, ...], Shown("judges", ", ".join)]
     criteria: tuple[Criterion, ...]
-    score_threshold: float
+    score_threshold: Annotated[float, Shown("threshold", "{:g}".format)]
     complexity: float | None = None
     max_revisions: int | None = None
 

@@ -8,10 +8,11 @@ from operator import itemgetter
 
 from mull import sheet as parts
 from mull.critique.criteria import passes
-from mull.critique.evaluation import Evaluation, Feedback
+from mull.critique.evaluation import Cap, Evaluation, Feedback, Judgement
 from mull.critique.request import ReflectOnResultRequest
 from mull.critique.result import Decision, Draft, ReflectOnResultResult
 from mull.details import bar
+from mull.shown import claimed
 
 STEP_WORDS: Mapping[str, str] = {
     "starting": "Starting",
@@ -43,7 +44,7 @@ def sheet(
             for draft in seen.drafts
             if draft is not best
         ),
-        decisions=_decisions(seen.decisions),
+        decisions=parts.decision_table(Decision, seen.decisions),
         steps=_steps(seen.drafts, seen.decisions),
     )
 
@@ -60,7 +61,7 @@ def judged_words(evaluation: Evaluation | None) -> str:
         return ""
     judged = "" if evaluation.judged is None else f"judged {evaluation.judged:.2f}"
     if evaluation.author:
-        return ", ".join(parts.said(f"scored by {parts.claimed(evaluation.author)}", judged))
+        return ", ".join(parts.said(f"scored by {claimed(evaluation.author)}", judged))
     if evaluation.judged is None or evaluation.score >= evaluation.judged:
         return ""
     held = [cap.guardrail for cap in evaluation.guardrails if evaluation.judged > cap.above]
@@ -75,10 +76,6 @@ def _score(draft: Draft) -> str:
         return f"no score: {draft.evaluation.error or 'it was not evaluated'}"
     judged = judged_words(draft.evaluation)
     return f"score {draft.evaluation.score:.2f}{f' ({judged})' if judged else ''}"
-
-
-def _signed(change: float | None) -> str | None:
-    return None if change is None else f"{change:+.2f}"
 
 
 def _note(draft: Draft) -> str:
@@ -107,13 +104,7 @@ def _facts(
     if evaluation and evaluation.spread is not None:
         note = "the largest difference between two judges"
         facts.append(parts.Fact("spread", f"{evaluation.spread:.2f}", note))
-    most = seen.max_revisions
-    if most is None and request is not None:
-        most = request.max_revisions
-    revisions = str(seen.revisions) if most is None else f"{seen.revisions} of at most {most}"
-    facts.append(parts.Fact("threshold", f"{seen.score_threshold:g}"))
-    facts.append(parts.Fact("revisions", revisions))
-    facts += [parts.Fact("judge", judge) for judge in seen.judges]
+    facts.append(parts.Fact("revisions", f"{seen.revisions} of at most {seen.max_revisions}"))
     if seen.complexity is not None:
         least = f"{request.min_complexity:g}" if request else "min_complexity"
         note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
@@ -164,10 +155,7 @@ def _charts(seen: ReflectOnResultResult) -> tuple[parts.Chart, ...]:
 
 def _tables(seen: ReflectOnResultResult, best: Draft | None) -> list[parts.Table]:
     """Build the tables of drafts, criteria, judges, guardrails and feedback."""
-    measures = (
-        (draft.score, judged_words(draft.evaluation) or None, _signed(draft.change))
-        for draft in seen.drafts
-    )
+    measures = ((draft.score, judged_words(draft.evaluation), draft) for draft in seen.drafts)
     ordered = sorted(seen.drafts, key=lambda draft: draft is not best)
     told = [(draft.index + 1, draft.evaluation) for draft in ordered if draft.evaluation]
     judged = {
@@ -184,19 +172,12 @@ def _tables(seen: ReflectOnResultResult, best: Draft | None) -> list[parts.Table
         (
             number,
             one.judge or one.model or "the worker's own",
-            one.score,
-            one.error,
+            one,
             *((one.scores or {}).get(name) for name in scored),
-            one.confidence,
-            one.replies,
         )
         for number, one in panel
     )
-    caps = (
-        (number, cap.guardrail, f"{cap.cap:g}", f"{cap.above:g}", cap.reason)
-        for number, evaluation in told
-        for cap in evaluation.guardrails
-    )
+    caps = ((number, cap) for number, evaluation in told for cap in evaluation.guardrails)
     feedback: dict[Feedback, dict[int, None]] = {}
     for number, evaluation in told:
         for one in evaluation.feedback:
@@ -207,50 +188,23 @@ def _tables(seen: ReflectOnResultResult, best: Draft | None) -> list[parts.Table
     )
     criteria = (f"draft {number}|share" for number in judged)
     names = (f"{name}|number|extra" for name in scored)
-    shares = ("draft|number", "judge", "score|share", "left out because")
     tones = tuple("warning" if one.error else "plain" for _, one in panel)
     few = all(len(evaluation.judgements) < 2 for _, evaluation in told)
-    capped = "draft|number, guardrail, caps at|number, scores above|number|extra, because"
     return [
-        parts.draft_table(seen.drafts, best, "best", "score|share, why|extra, change", measures),
+        parts.draft_table(seen.drafts, best, "best", ("score|share", "why|extra", Draft), measures),
         parts.table(
             "Criteria", ("criterion", "weight|number", *criteria, "meaning|extra"), weighed
         ),
         parts.table(
             "Panel",
-            (*shares, *names, "confidence|extra", "replies|number|extra"),
+            ("draft|number", "judge", Judgement, *names),
             judges,
             tones=tones,
             folded=few,
         ),
-        parts.table("Guardrails", capped, caps),
+        parts.table("Guardrails", ("draft|number", Cap), caps),
         parts.table("Feedback", "drafts, criterion, place|extra, advice, by|extra", advice),
     ]
-
-
-def _decisions(decisions: Sequence[Decision]) -> parts.Table:
-    names = (
-        "after draft|number, score|number, judged|number|extra, change|extra, best|number|extra, "
-        "best score|number|extra, revisions|number|extra, decision, because"
-    )
-    numbers = (
-        (
-            None if made.draft is None else made.draft + 1,
-            made.score,
-            made.judged,
-            _signed(made.change),
-            None if made.best is None else made.best + 1,
-            made.best_score,
-            made.revisions,
-            ": ".join(parts.said(_outcome(made), made.stop_reason)),
-        )
-        for made in decisions
-    )
-    return parts.decision_table(decisions, names, numbers)
-
-
-def _outcome(decision: Decision) -> str:
-    return "stop" if decision.stop else "review" if decision.waits_for_review else "revise"
 
 
 def _steps(drafts: Sequence[Draft], decisions: Sequence[Decision]) -> tuple[parts.Step, ...]:
@@ -258,7 +212,7 @@ def _steps(drafts: Sequence[Draft], decisions: Sequence[Decision]) -> tuple[part
     unshown, steps = {draft.index: draft for draft in drafts}, []
     for made in decisions:
         tone: parts.Tone = "plain"
-        words = f"{_outcome(made)}: {parts.reason_words(made)}"
+        words = f"{parts.outcome(made)}: {parts.reason_words(made)}"
         if made.draft is not None:
             draft = unshown.pop(made.draft, None)
             evaluation = draft.evaluation if draft else None

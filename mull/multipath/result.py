@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from operator import attrgetter
+from typing import Annotated, Literal
 
 from mull.drafts import Made, RunRecord
 from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.request import Record
 from mull.run import Decided
+from mull.shown import Shown, place
 from mull.text import tally_words, terminal_safe
 
 StopReason = Literal[
@@ -134,12 +136,12 @@ class Decision(Decided):
     `asked` is the change that a person requested, in their words.
     """
 
-    after: Node | None
+    after: Annotated[Node | None, Shown("after")]
     next: Node | None = None
-    revisions: int
+    revisions: Annotated[int, Shown("revisions (R_n)|number")]
     mode: Mode | None
-    draft: int | None
-    critiques: int | None
+    draft: Annotated[int | None, Shown("draft|number|extra", place)]
+    critiques: Annotated[int | None, Shown("critiques (K)|number|extra")]
     error: str | None
     passed: int | None
     total: int | None
@@ -170,7 +172,7 @@ class MultiPathResult(RunRecord):
     critiques: tuple[Critique, ...]
     suggestions: tuple[str, ...]
     error: Failure | None
-    suite: Suite | None
+    suite: Annotated[Suite | None, Shown("tests", attrgetter("words"))]
     quarantined: tuple[Disputed, ...]
     forgeable: bool
     drafts: tuple[Draft, ...]

@@ -16,7 +16,8 @@ from mull.multipath.result import (
     still_open,
 )
 from mull.multipath.state import Node
-from mull.multipath.suite import TestOutcome, module_hint
+from mull.multipath.suite import Failure, TestOutcome, module_hint
+from mull.shown import Cell, claimed
 from mull.text import tally_words
 
 STEP_WORDS: Mapping[str, str] = {
@@ -57,7 +58,12 @@ def sheet(seen: MultiPathResult, request: MultiPathRequest | None = None) -> par
         charts=_walk(seen.decisions),
         tables=_tables(seen, kept),
         texts=tuple(_texts(seen, kept)),
-        decisions=_decisions(seen.decisions),
+        decisions=parts.decision_table(
+            Decision,
+            seen.decisions,
+            ("tests|extra",),
+            ((_counts(made.passed, made.total),) for made in seen.decisions),
+        ),
         steps=tuple(_steps(seen)),
     )
 
@@ -98,8 +104,6 @@ def _facts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Fact]:
         value = f"{parts.draft_words(kept.index)}: {_found(kept)}"
         facts.append(parts.Fact("kept", value, tone="warning" if still else "good"))
         facts.append(parts.Fact("open", still or "no", tone="warning" if still else "plain"))
-    if seen.suite is not None:
-        facts.append(parts.Fact("tests", seen.suite.words))
     return facts
 
 
@@ -163,25 +167,19 @@ def _tables(seen: MultiPathResult, kept: Draft | None) -> list[parts.Table]:
             None if one.cited is None else f"[{one.cited}]",
             one.sentence,
             one.advice,
-            parts.claimed(one.author),
+            claimed(one.author),
         )
         for draft in ordered
         for one in draft.critiques or ()
     )
-    errors = (
-        (draft.index + 1, error.message, error.test, error.expected, error.got, error.status)
-        for draft in ordered
-        if (error := draft.error)
-    )
+    errors = ((draft.index + 1, draft.error) for draft in ordered if draft.error)
     sources = ((f"[{source.number}]", source.passage.place) for source in seen.sources)
     ideas = ((draft.index + 1, idea) for draft in ordered for idea in draft.suggestions)
     about = "draft|number, about, cited|extra, sentence, advice, by|extra"
     return [
-        parts.draft_table(seen.drafts, kept, "kept", "found", found),
+        parts.draft_table(seen.drafts, kept, "kept", ("found",), found),
         parts.table("Critiques (K)", about, critiques),
-        parts.table(
-            "Errors (E)", "draft|number, message, test, expected, got, status|extra", errors
-        ),
+        parts.table("Errors (E)", ("draft|number", Failure), errors),
         _tests(seen, kept),
         parts.table("Sources", "number, place", sources),
         parts.table("Ideas beyond the documents", "draft|number, idea", ideas),
@@ -209,7 +207,7 @@ def _tests(seen: MultiPathResult, kept: Draft | None) -> parts.Table:
         return parts.table(
             "Tests", "test, expected", ((case.call, case.expected) for case in cases)
         )
-    toned: list[tuple[parts.Tone, tuple[parts.Cell, ...]]] = []
+    toned: list[tuple[parts.Tone, tuple[Cell, ...]]] = []
     for name, known in told.items():
         failed = [found.failed_words for found in known if not found.passed]
         came = (by_name.get(name) for by_name in outcomes.values())
@@ -261,33 +259,6 @@ def _texts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Text]:
     return texts
 
 
-def _next(decision: Decision) -> str:
-    if decision.waits_for_review:
-        return "a person's review"
-    if decision.stop:
-        return f"{END} ({decision.stop_reason})" if decision.stop_reason else END
-    return decision.next or "-"
-
-
-def _decisions(decisions: Sequence[Decision]) -> parts.Table:
-    names = (
-        "after, draft|number|extra, revisions (R_n)|number, critiques (K)|number|extra, "
-        "tests|extra, next, because"
-    )
-    numbers = (
-        (
-            made.after,
-            None if made.draft is None else made.draft + 1,
-            made.revisions,
-            made.critiques,
-            _counts(made.passed, made.total),
-            _next(made),
-        )
-        for made in decisions
-    )
-    return parts.decision_table(decisions, names, numbers)
-
-
 def _steps(seen: MultiPathResult) -> list[parts.Step]:
     """Write a line for each decision: the node that ended, why, what comes next, and K under it."""
     unread, steps = {draft.index: draft.critiques or () for draft in seen.drafts}, []
@@ -306,7 +277,7 @@ def _steps(seen: MultiPathResult) -> list[parts.Step]:
             if len(found) > CRITIQUES_BELOW:
                 below.append(f"and {len(found) - CRITIQUES_BELOW:,} more")
         mends = bool(made.critiques or made.error)
-        words = f"{made.after or '-':<17}  {why} → {_next(made)}"
+        words = f"{made.after or '-':<17}  {why} → {parts.outcome_words(made)}"
         tone: parts.Tone = "warning" if made.after in CHECKS and mends else "plain"
         steps.append(parts.Step(words=words, tone=tone, below=tuple(below)))
     return steps

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from mull.request import Frozen, Record
+from mull.shown import Shown
 from mull.text import tally_words
 
 FILE_BYTES = 200_000
@@ -116,12 +117,12 @@ class Failure(Record):
     the code and the tests.
     """
 
-    message: str
-    test: str | None = None
-    expected: str | None = None
-    got: str | None = None
+    message: Annotated[str, Shown("message")]
+    test: Annotated[str | None, Shown("test")] = None
+    expected: Annotated[str | None, Shown("expected")] = None
+    got: Annotated[str | None, Shown("got")] = None
     traceback: str | None = None
-    status: str | None = None
+    status: Annotated[str | None, Shown("status|extra")] = None
 
 
 class TestReport(Record):

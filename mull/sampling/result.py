@@ -7,7 +7,7 @@ Source: the self-reflection agent's pseudo-code. Thresholds are compared with a 
 from collections.abc import Sequence
 from functools import cache
 from math import log2
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from mull.request import Record, Request
 from mull.run import Decided, at_least, at_most
 from mull.sampling.probability import Calibrated
 from mull.sampling.rules import Rule, StopReason, normalized
+from mull.shown import Shown, place
 from mull.text import tally_words
 
 EntropyLevel = Literal["concentrated", "scattered", "uniform"]
@@ -185,6 +186,14 @@ class Response(Made):
         return self.error is not None and self.spending is None
 
 
+NO_VOTE = "(no vote)"
+
+
+def answer_words(answer: str | None) -> str:
+    """Write an answer so that it can be seen."""
+    return NO_VOTE if answer is None else answer.strip() or "(empty)"
+
+
 class Decision(Decided):
     """What was decided after one response, and every number it was based on.
 
@@ -193,17 +202,17 @@ class Decision(Decided):
     score, a normalized entropy, a probability or a number of votes, as `reason` says.
     """
 
-    index: int | None
-    wave: int
+    index: Annotated[int | None, Shown("#|number", place)]
+    wave: Annotated[int, Shown("wave|number")]
     total_responses: int
     valid_responses: int
-    vote: str | None
-    leader: str | None
+    vote: Annotated[str | None, Shown("vote", answer_words, NO_VOTE)]
+    leader: Annotated[str | None, Shown("leader|extra", answer_words, "none")]
     leader_votes: int
     runner_up_votes: int
-    confidence: float
+    confidence: Annotated[float, Shown("agreement|number")]
     entropy: float
-    normalized_entropy: float
+    normalized_entropy: Annotated[float, Shown("entropy|number")]
     rule: Rule
     value: float | None
     bound: float | None
@@ -257,7 +266,7 @@ class SelfConsistencyResult(RunRecord):
     decisions: tuple[Decision, ...]
     responses: tuple[Response, ...]
     question: str
-    rule: Rule
+    rule: Annotated[Rule, Shown("stopping rule")]
     min_responses: int = 1
     voted_answer: str | None = None
     reviewer: str | None = None

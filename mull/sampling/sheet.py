@@ -16,8 +16,10 @@ from mull.sampling.result import (
     Decision,
     Response,
     SelfConsistencyResult,
+    answer_words,
 )
 from mull.sampling.rules import AGREEMENT, COMPARED, RULES
+from mull.shown import claimed
 from mull.text import tally_words, terminal_safe
 
 MOST_ERRORS = 3
@@ -70,16 +72,19 @@ def _doing(seen: SelfConsistencyResult) -> str:
     return doing + (f", {tally_words(seen.added, 'added answer')} next" if seen.added else "")
 
 
-def _answer_words(answer: str | None) -> str:
-    return "(no vote)" if answer is None else answer.strip() or "(empty)"
-
-
 def _lost(seen: SelfConsistencyResult) -> dict[str, int]:
-    """Count the responses that failed, and the replies that can't be read."""
-    lost = seen.total_responses - seen.valid_responses
+    """Count the responses that failed, the replies that can't be read, and those not listed."""
     failed = sum(response.failed for response in seen.responses)
-    counts = {"failed": failed, "unreadable": lost - failed}
+    unreadable = sum(response.vote is None for response in seen.responses) - failed
+    rest = seen.total_responses - seen.valid_responses - failed - unreadable
+    counts = {"failed": failed, "unreadable": unreadable, "without a vote": rest}
     return {name: count for name, count in counts.items() if count > 0}
+
+
+def _leader(seen: SelfConsistencyResult) -> str | None:
+    """Return the answer with most votes, the first of equals."""
+    votes = seen.answer_distribution
+    return answer_words(max(votes, key=votes.__getitem__)) if votes else None
 
 
 def _facts(
@@ -87,8 +92,7 @@ def _facts(
 ) -> list[parts.Fact]:
     facts = []
     if leader:
-        first = max(seen.answer_distribution, key=seen.answer_distribution.__getitem__, default="")
-        words = _answer_words(first) if shares else "no readable answer yet"
+        words = _leader(seen) or "no readable answer yet"
         facts.append(parts.Fact("leader", words, "tied" if seen.tied else ""))
     if shares:
         share, normalized, level = shares[0], seen.normalized_entropy, seen.entropy_level
@@ -116,24 +120,21 @@ def _facts(
     waves = f", in {tally_words(len(seen.waves), 'wave')}" if seen.waves else ""
     facts.append(parts.Fact("answers", f"{seen.total_responses}{lost}{waves}"))
     errors = Counter(response.error for response in seen.responses if response.error)
-    facts += [
+    return facts + [
         parts.Fact("error", error, f"{count} x", tone="warning")
         for error, count in errors.most_common(MOST_ERRORS)
     ]
-    return [*facts, parts.Fact("stopping rule", seen.rule)]
 
 
 def _flags(seen: SelfConsistencyResult, shares: Sequence[float]) -> tuple[str, ...]:
     """List what a reader has to know before building on the answer."""
     votes, replaced = seen.valid_responses, seen.stop_reason == "replaced_by_person"
-    answers = seen.answer_distribution
-    voted = _answer_words(max(answers, key=answers.__getitem__, default=None))
     least = seen.min_responses
     short = f"cut short: only {votes} of at least {least} readable answers"
     few = short if seen.cut_short else f"only {tally_words(votes, 'vote')}"
     nothing = "no answer could be read" if "unreadable" in _lost(seen) else "no reply came"
     voters = (made.author for made in seen.decisions if made.vote is not None)
-    people = [name for name in map(parts.claimed, voters) if name]
+    people = [name for name in map(claimed, voters) if name]
     given = f"{len(people)} of {votes} ({', '.join(dict.fromkeys(people))})"
     return parts.said(
         not votes and not replaced and nothing,
@@ -144,7 +145,7 @@ def _flags(seen: SelfConsistencyResult, shares: Sequence[float]) -> tuple[str, .
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
         shares and shares[0] < 0.5 and not seen.tied and MINORITY,
         people and f"votes given by people, not by the model: {given}",
-        votes and replaced and f"a person gave the answer; the votes gave {voted}",
+        votes and replaced and f"a person gave the answer; the votes gave {_leader(seen)}",
         not seen.quorum_met and "the quorum of readable answers was not met",
     )
 
@@ -153,7 +154,7 @@ def _votes(seen: SelfConsistencyResult) -> parts.Table:
     """List the answers, most votes first, and among equals in the order first seen."""
     order = sorted(seen.answer_distribution.items(), key=lambda item: -item[1])
     rows = [
-        (_answer_words(answer), round(share * seen.valid_responses), share)
+        (answer_words(answer), round(share * seen.valid_responses), share)
         for answer, share in order
     ]
     rows += [
@@ -162,38 +163,16 @@ def _votes(seen: SelfConsistencyResult) -> parts.Table:
     return parts.table("Votes", "answer, votes|number, share|share", rows)
 
 
-def _decisions(decisions: Sequence[Decision], earlier: int) -> parts.Table:
-    """List the decisions; a person is named beside their vote, or as the one who stopped."""
-    names = (
-        "#|number, wave|number, vote, lead|number, agreement|number, entropy|number, "
-        "compared|extra, decision, leader|extra, reason"
-    )
-    numbers = (
+def _decisions(decisions: Sequence[Decision], left_out: int) -> parts.Table:
+    own = (
         (
-            None if made.index is None else made.index + 1,
-            made.wave,
-            "-"
-            if made.index is None
-            else " ".join(parts.said(_answer_words(made.vote), _by(made))),
             f"{made.leader_votes}-{made.runner_up_votes}",
-            made.confidence,
-            made.normalized_entropy,
             "" if None in (made.value, made.bound) else f"{made.value:.3g} vs {made.bound:.3g}",
-            f"stopped {_by(made)}" if made.index is None and made.author else _outcome(made),
-            "none" if made.leader is None else _answer_words(made.leader),
         )
         for made in decisions
     )
-    tones = tuple("running" if made.stop else "plain" for made in decisions)
-    return parts.decision_table(decisions, names, numbers, earlier=earlier, tones=tones)
-
-
-def _by(made: Decision | Response) -> str:
-    return f"by {parts.claimed(made.author)}" if made.author else ""
-
-
-def _outcome(made: Decision) -> str:
-    return "stop" if made.stop else "go on"
+    heads = ("lead|number", "compared|extra")
+    return parts.decision_table(Decision, decisions, heads, own, left_out)
 
 
 def _steps(
@@ -213,9 +192,9 @@ def _steps(
                 f"wave {made.wave:<2} {made.total_responses:>3}{most}  "
                 f"{made.confidence:.2f} {bar(made.confidence, 8)}  "
                 f"entropy {made.normalized_entropy:.2f}  "
-                f"{terminal_safe(_answer_words(made.leader), LEADER_COLUMNS)}  "
+                f"{terminal_safe(answer_words(made.leader), LEADER_COLUMNS)}  "
             )
-        words = f"{stands}{_outcome(made)}: {parts.reason_words(made)}"
+        words = f"{stands}{parts.outcome(made)}: {parts.reason_words(made)}"
         steps.append(parts.Step(words=words, tone="running" if made.stop else "plain"))
     return tuple(steps)
 
@@ -267,12 +246,12 @@ def _response(response: Response) -> parts.Text:
     lost = response.error and ("(failed)" if response.failed else "(unreadable)")
     title = parts.said(
         f"{response.index + 1}.",
-        None if lost and response.answer is None else _answer_words(response.answer),
-        _by(response),
+        None if response.answer is None else answer_words(response.answer),
+        response.author and f"by {claimed(response.author)}",
         lost,
     )
     note = parts.said(
-        vote is not None and f"counted as {_answer_words(vote)}",
+        vote is not None and f"counted as {answer_words(vote)}",
         response.finish_reason and f"finish reason {response.finish_reason}",
         parts.made_words(response),
     )

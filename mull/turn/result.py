@@ -1,9 +1,11 @@
 """The record of a tool-using turn: its decisions, and its result."""
 
-from typing import Literal
+from operator import attrgetter
+from typing import Annotated, Literal
 
 from mull.drafts import RunRecord
 from mull.run import Decided
+from mull.shown import Shown
 from mull.text import revealed
 from mull.turn.approval import Question
 from mull.turn.budget import BudgetSnapshot, Thinking
@@ -33,8 +35,8 @@ class Decision(Decided):
 
     next: Next | None
     stop_reason: StopReason | None
-    budget: BudgetSnapshot
-    errors: int
+    budget: Annotated[BudgetSnapshot, Shown("step|number", attrgetter("steps_used"))]
+    errors: Annotated[int, Shown("errors|number")]
     confidence: float | None = None
 
 

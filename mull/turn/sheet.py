@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from mull import sheet as parts
+from mull.shown import claimed
 from mull.text import revealed
 from mull.turn.request import ToolTurnRequest
-from mull.turn.result import ToolTurnResult
+from mull.turn.result import Decision, ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
 MOST_WORDS = 2_000
@@ -41,14 +42,7 @@ def sheet(seen: ToolTurnResult, request: ToolTurnRequest | None = None) -> parts
             for call in seen.calls
             if call.content
         ),
-        decisions=parts.decision_table(
-            seen.decisions,
-            "step|number, errors|number, decision, because",
-            (
-                (made.budget.steps_used, made.errors, made.next or made.stop_reason)
-                for made in seen.decisions
-            ),
-        ),
+        decisions=parts.decision_table(Decision, seen.decisions),
         steps=tuple(_steps(seen)),
     )
 
@@ -56,18 +50,18 @@ def sheet(seen: ToolTurnResult, request: ToolTurnRequest | None = None) -> parts
 def _facts(seen: ToolTurnResult) -> list[parts.Fact]:
     used, thinking = seen.budget, seen.thinking
     ceiling = f"about {thinking.tokens:,} tokens" if thinking and thinking.tokens else ""
-    facts = [
+    reflected = seen.last_reflection
+    waited = f"{used.waited_s:.0f} s for a person" if used.waited_s else ""
+    return [
         parts.Fact("steps", f"{used.steps_used} of {used.steps_max}"),
         parts.Fact("tool calls", f"{used.tool_calls_used} of {used.tool_calls_max}"),
         parts.Fact("reflections", f"{used.reflections_used} of {used.reflections_max}"),
         parts.Fact("time left", f"{used.remaining_s:.1f} s", tone="running"),
-        *([parts.Fact("waited", f"{used.waited_s:.0f} s for a person")] if used.waited_s else []),
+        parts.Fact("waited", waited),
         parts.Fact("largest context", f"{used.context_tokens_used:,} tokens"),
         parts.Fact("thinking", thinking.level if thinking else "off", ceiling),
+        parts.Fact("last reflection", reflected.reflection if reflected else ""),
     ]
-    if seen.last_reflection is not None:
-        facts.append(parts.Fact("last reflection", seen.last_reflection.reflection))
-    return facts
 
 
 def _calls(seen: ToolTurnResult) -> parts.Table:
@@ -77,7 +71,7 @@ def _calls(seen: ToolTurnResult) -> parts.Table:
             call.step,
             revealed(call.words[:MOST_WORDS]),
             call.status if call.record_of is None else f"as call {call.record_of + 1}",
-            parts.claimed(call.approval.author) if call.approval else None,
+            claimed(call.approval.author) if call.approval else None,
             call.seconds,
         )
         for call in seen.calls

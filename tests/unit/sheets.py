@@ -16,7 +16,6 @@ from mull.multipath.sheet import sheet as agent_sheet
 from mull.sampling.loop import Sampling
 from mull.sampling.sheet import sheet as ask_sheet
 from mull.sheet import (
-    Cell,
     Chart,
     Column,
     Curve,
@@ -28,6 +27,7 @@ from mull.sheet import (
     Verdict,
     Waiting,
 )
+from mull.shown import Cell
 from mull.turn.sheet import sheet as turn_sheet
 from tests.unit.agents.trained import trained, training
 from tests.unit.agents.tried import agent, try_once

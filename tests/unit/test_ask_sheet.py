@@ -79,9 +79,9 @@ def test_what_a_reader_has_to_know_is_flagged(
 def test_a_name_is_shown_as_the_claim_that_it_is(name: str) -> None:
     """Whatever it holds: any client of the namespace may give any."""
     shown = told(finished(["A", put_in(1, "B", name)]))
-    claim = f"B by {json.dumps(name)} (unverified)"
+    claim = "a person" if name == "a person" else f"{json.dumps(name)} (unverified)"
 
-    assert column(shown.decisions, "vote")[1] == ("B by a person" if name == "a person" else claim)
+    assert str(column(shown.decisions, "because")[1]).endswith(f"(by {claim})")
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_person_is_named() -> None:
     """An answer that a person put in, and a person's wish to finish, carry the name."""
     shown = told(finished(["A", put_in(1, "B", "Ann")]))
 
-    assert column(shown.decisions, "decision")[2] == 'stopped by "Ann" (unverified)'
-    assert column(shown.decisions, "vote") == ["A", 'B by "Ann" (unverified)', "-"]
+    assert column(shown.decisions, "decision")[2] == "stop: finished_by_person"
+    assert column(shown.decisions, "vote") == ["A", "B", "(no vote)"]
     assert shown.steps[-1].words == 'stop: finished by "Ann" (unverified)'
 
 
@@ -142,6 +142,16 @@ def test_agreement_is_said_to_be_no_probability() -> None:
     agreement = fact(shown, "agreement")
     assert agreement.note == "uncertainty high; a share, no probability"
     assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)
+
+
+def test_what_is_no_longer_listed_is_not_called_unreadable() -> None:
+    """Of a result that lists its newest responses alone, the others are known by their number."""
+    sampling = sampled([None, failed(1, "Blocked"), None, "A", failed(4, "Blocked")])
+
+    shown = told(sampling, responses=tuple(sampling.responses[2:]))
+
+    said = "5, 1 failed, 1 unreadable, 2 without a vote, in 1 wave"
+    assert fact(shown, "answers").value == said
 
 
 def test_what_failed_is_told() -> None:

@@ -22,7 +22,7 @@ from activities.documents.formats import decode, html_lines, parts_of, text_line
 from activities.documents.roots import UnreadableError
 from activities.environments import code
 from activities.environments import documents as questions_of
-from mull import details, replies, request, sheet, text
+from mull import details, replies, request, sheet, shown, text
 from mull.agents import loop as acting
 from mull.agents import prompts as agent_prompts
 from mull.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
@@ -117,7 +117,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 agent_prompts: "quoted_observation",
                 code: "read_action",
                 questions_of: "read_action stated",
-                sheet: "claimed",
+                shown: "claimed",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
@@ -288,9 +288,9 @@ def test_what_is_not_linear_is_found(
 
 
 NO_TEXTS = (
-    "same_model grant replace score thing_words guardrail room room_for run_sheet columns table "
-    "draft_table decision_table tally_words stopped details fitted approve thinking turn_id "
-    "output_limit time_out model_name option"
+    "same_model grant replace score thing_words guardrail room room_for run_sheet table spaced "
+    "answer_words draft_table decision_table tally_words stopped details fitted approve thinking "
+    "turn_id output_limit time_out model_name option"
 )
 
 

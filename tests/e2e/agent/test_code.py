@@ -23,7 +23,7 @@ def test_the_code_alone_is_standard_output(cli: Cli) -> None:
         "test_code",
     ]
     assert "draft 1: 1 of 3 tests pass; " in done.stderr
-    assert "→ end (passed)" in done.stderr
+    assert "→ stop: passed" in done.stderr
     assert "3 tests, the model's own" in done.stderr
     assert "add(1, 2)" in done.stderr
 
@@ -66,7 +66,7 @@ def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     cli("report", "quirky", "--html", str(page))
 
     assert (done.returncode, done.stdout) == (4, FIXED), done.stderr
-    assert "→ end (max_revisions)" in done.stderr
+    assert "→ stop: max_revisions" in done.stderr
     assert told in done.stderr
     assert disputed in " ".join(done.stderr.split())
     assert told in shown.stderr

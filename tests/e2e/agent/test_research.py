@@ -37,7 +37,7 @@ def test_the_report_alone_is_standard_output(cli: Cli, docs: tuple[str, str]) ->
     ]
     assert "draft 1: 1 critique to fix → generate_report" in done.stderr
     assert "Say how long it keeps them, as source 1 does." in done.stderr
-    assert "→ end (consistent)" in done.stderr
+    assert "→ stop: consistent" in done.stderr
     assert "kafka.md:1" in done.stderr
     assert "/namespaces/agent/workflows/agent-compare-kafka-" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
@@ -56,7 +56,7 @@ def test_json_is_one_document_and_nothing_else(cli: Cli, docs: tuple[str, str]) 
     assert result["sources"][0]["passage"]["source"] == "kafka.md"
     assert (result["prompt"], result["suggestions"]) == (COMPARE, [IDEA])
     assert shown.stdout.startswith(REPORTS[1])
-    assert "end (consistent)" in shown.stderr
+    assert "stop: consistent" in shown.stderr
     assert (row["workflow"], row["MullRevisions"]) == ("MultiPathWorkflow", 2)
 
 

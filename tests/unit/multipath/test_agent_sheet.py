@@ -163,7 +163,7 @@ def test_a_step_counts_tests_and_critiques() -> None:
     assert steps[3].words == (
         "test_code          draft 1: 1 of 3 tests pass; it returned 99, not 0 → generate_code"
     )
-    assert steps[5].words == "test_code          draft 2: every test passes → end (passed)"
+    assert steps[5].words == "test_code          draft 2: every test passes → stop: passed"
     assert many[-1].below == (*["clarity: Say which release is meant."] * 3, "and 2 more")
 
 
@@ -175,7 +175,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     shown = sheet(run.record(step="waiting_for_review", review_until=until))
 
     assert shown.waiting == Waiting(until=until)
-    assert shown.steps[-1].words.endswith("→ a person's review")
+    assert shown.steps[-1].words.endswith("→ review: max_revisions")
     assert shown.answer is not None
     assert shown.answer.content == "Kafka keeps a log [1]. Report 1."
 
