@@ -194,10 +194,9 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
 class Live:
     """A run while it goes on: its steps as they happen, how long it takes, and what it waits for.
 
-    Queries are billed on Temporal Cloud: a run is looked at only once its history has something
-    new, for which the wait is free, and at most every two seconds. What the server says of a
-    run is free as well. How long it takes stands in the status line of a terminal; elsewhere it is
-    printed where nothing else was for 10 s.
+    Queries are billed on Temporal Cloud, so a run is queried only once its history has something
+    new, and at most every two seconds; waiting for events and describing a run are free. The time
+    it takes stands in the status line of a terminal, else is printed after 10 s of silence.
     """
 
     def __init__(
@@ -416,15 +415,13 @@ async def ended_badly(
     With `whole`, everything known is shown, not only the best draft.
     """
     cause = error.cause
-    status, said, hint = "failed", f"the run failed. {terminal_safe(str(cause), 1_000)}", ""
+    status, said = "failed", f"the run failed. {terminal_safe(str(cause), 1_000)}"
     if isinstance(cause, CancelledError):
         status, said = "cancelled", "The run was cancelled."
     elif isinstance(cause, TerminatedError):
         status, said = "terminated", "the run was terminated."
     elif isinstance(cause, ApplicationError):
         said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
-        if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
-            hint = f"`mull doctor` shows {shown}."
     seen = await look(handle, loop) if loop.writes or whole else None
     sheet = loop.stood_at(seen) if seen else None
     best = sheet.answer if sheet and loop.writes else None
@@ -439,8 +436,8 @@ async def ended_badly(
     elif loop.writes and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read now."
     tell(said if status == "cancelled" else f"Error: {said}")
-    if hint:
-        tell(hint)
+    if shown := SHOWN_BY_DOCTOR.get(getattr(cause, "type", None) or ""):
+        tell(f"`mull doctor` shows {shown}.")
     if sheet and whole and not as_json:
         console = Console(stderr=True)
         terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")
