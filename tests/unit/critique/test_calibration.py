@@ -40,7 +40,7 @@ def labelled(*labels: float) -> list[Example]:
 
 
 def scored(example: int, score: float | None, **known: Any) -> Scored:
-    return Scored(example=example, judge="judge", score=score, **{"scores": {}, **known})
+    return Scored(example=example, judge="judge", score=score, **known)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,8 @@ def test_a_panel_s_score(
     """The mean or the median of those who could be read; the spread is their greatest distance."""
     judgements = [judge(each, error=None if each else "no") for each in scores]
 
-    by_mean, by_median = (evaluate(judgements, [], [], by) for by in ("mean", "median"))
+    by_mean = evaluate(judgements, [], [], "mean")
+    by_median = evaluate(judgements, [], [], "median")
 
     assert (by_mean.score, by_median.score, by_mean.spread) == (mean, median, spread)
 

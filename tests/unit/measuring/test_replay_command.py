@@ -7,8 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from mull.sampling.rules import Rule
-from tests.unit.measuring.commands import replayed as as_json
-from tests.unit.measuring.commands import run, written
+from tests.unit.measuring.commands import replayed, run, written
 
 UNANIMOUS = '{"id": 1, "gold": "4", "answers": ["4", "4", "4", "4", "4", "4", "4", "4", "4", "4"]}'
 SPLIT = '{"id": 2, "gold": 5, "answers": ["5", "6", "5", "6", "5", "6", null, "5", "6", "6", "5"]}'
@@ -18,7 +17,7 @@ UNKNOWN = '{"id": 4, "gold": null, "answers": ["a", "b", "a"]}'
 
 def test_json_for_a_machine(tmp_path: Path) -> None:
     """`--json` writes one document with exactly these fields."""
-    document = as_json(written(tmp_path, UNANIMOUS), "--rule", "combined", "--rule", "predictive")
+    document = replayed(written(tmp_path, UNANIMOUS), "--rule", "combined", "--rule", "predictive")
 
     ends = document["rules"]["combined"].pop("accuracy_ci")
     assert ends == document["rules"]["predictive"].pop("accuracy_ci")
@@ -50,7 +49,7 @@ def test_what_is_right(tmp_path: Path, line: str, kind: str, accuracy: float) ->
     """One ordering of all answers is right or wrong, by gold or by `ok`."""
     options = ("--rule", "fixed", "--reorderings", "1", "--answers", kind)
 
-    assert as_json(written(tmp_path, line), *options)["rules"]["fixed"]["accuracy"] == accuracy
+    assert replayed(written(tmp_path, line), *options)["rules"]["fixed"]["accuracy"] == accuracy
 
 
 NUMBERS = '{"gold": "4", "answers": ["$4.00", "4", "5"], "kind": "number"}'
@@ -76,7 +75,7 @@ def test_lines_say_how_answers_are_compared(
     file = written(tmp_path, *lines)
 
     if isinstance(said, float):
-        assert as_json(file, *chosen)["rules"]["fixed"]["accuracy"] == said
+        assert replayed(file, *chosen)["rules"]["fixed"]["accuracy"] == said
     else:
         result = run("replay", file, *chosen)
         assert (result.exit_code, said in result.stderr) == (2, True)
@@ -105,7 +104,7 @@ def test_the_table(tmp_path: Path) -> None:
 )
 def test_rules(tmp_path: Path, options: list[str], rules: set[str]) -> None:
     """Every rule is replayed by default, and one that is named twice once."""
-    found = as_json(written(tmp_path, UNKNOWN), *options)["rules"]
+    found = replayed(written(tmp_path, UNKNOWN), *options)["rules"]
 
     assert set(found) == rules
     assert {one["accuracy"] for one in found.values()} == {None}
@@ -136,7 +135,7 @@ def test_a_cascade_of_two_models(tmp_path: Path) -> None:
     ]
     file = written(tmp_path, *map(json.dumps, lines))
 
-    document = as_json(file, "--rule", "fixed", "--max-responses", "3", "--reorderings", "1")
+    document = replayed(file, "--rule", "fixed", "--max-responses", "3", "--reorderings", "1")
     shown = run("replay", file, "--rule", "fixed", "--max-responses", "3").stdout
 
     found, other = document["cascades"]
@@ -154,5 +153,5 @@ def test_a_log_of_one_model_has_no_cascade(tmp_path: Path) -> None:
     lines = [UNANIMOUS, SPLIT]
     named = [json.dumps(json.loads(line) | {"model": f"m{at}"}) for at, line in enumerate(lines)]
 
-    assert "cascades" not in as_json(written(tmp_path, *lines))
-    assert "cascades" not in as_json(written(tmp_path, *named))
+    assert "cascades" not in replayed(written(tmp_path, *lines))
+    assert "cascades" not in replayed(written(tmp_path, *named))
