@@ -12,8 +12,8 @@ answer, stop reason, warnings and cost.
 The order counts only of calls of which one was over before the other began, in both versions, and
 not between samples that differ by their seed alone, or between rollouts of a training. Of a run
 whose worker was killed, or that a person cuts short, each body counts once. Ids, times and
-durations are left out. A field of one version alone is a note where it is empty, else a difference;
-`comparison.MOVED` declares new names.
+durations are left out. A field of one version alone is a note where it is empty, else a difference,
+but for those of the newer version that `comparison.ADDED` declares.
 
 On a machine with much other work runs may differ by chance: a worker that gets no core for 20 s is
 taken for lost, and makes its calls again.
@@ -74,11 +74,12 @@ def report(
         sides = before[scenario.name], after[scenario.name]
         # Of a call that is held until it is cancelled there may be several attempts, too.
         repeats = bool(scenario.kill or scenario.act)
-        found = compare(*sides, killed=repeats, ordered=scenario.ordered)
+        loop = scenario.name.partition("-")[0]
+        found = compare(*sides, loop=loop, killed=repeats, ordered=scenario.ordered)
         if not found.differences:
             notes |= found.notes
         else:
-            different[scenario.name.partition("-")[0]] += 1
+            different[loop] += 1
             print(f"\n{scenario.name} differs: mull {shlex.join(scenario.commands[0])}")
             for line in found.differences[:MOST_SHOWN]:
                 print(f"  {line}")

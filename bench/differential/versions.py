@@ -13,6 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Trainer:
     """What serves the queue of training in place of torch; it notes what it was asked for."""
 
     def __init__(self) -> None:
-        self.noted: dict[str, list[Any]] = defaultdict(list)
+        self.noted: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self._gains: dict[str, list[float]] = defaultdict(list)
 
     @activity.defn(dynamic=True)
@@ -180,8 +181,8 @@ class Version:
         await self._start_worker()
 
     async def _review(self, scenario: Scenario, found: Outcome) -> None:
-        """Give the next review whenever the run waits for one; the last ones accept."""
-        for word, *rest in [*scenario.reviews, *(("--accept",),) * 4]:
+        """Give the next review whenever the run waits for one, and accept after the last one."""
+        for word, *rest in chain(scenario.reviews, repeat(("--accept",))):
             while True:
                 await asyncio.sleep(0.3)
                 if not self.script.rests(scenario, 1.0):

@@ -1,11 +1,12 @@
 """The comparison of two versions: what counts as a difference, and what does not."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bench.differential.comparison import MOVED, Comparison, Ended, Outcome, compare
+from bench.differential.comparison import ADDED, Comparison, Ended, Outcome, compare
 from bench.differential.comparison import compare_documents as into
 from bench.differential.model import Call
 from bench.differential.scenarios import LOOPS, draw
@@ -16,9 +17,9 @@ def called(text: str, opened: float, closed: float, seed: int | None = None) -> 
     return Call(body if seed is None else {**body, "seed": seed}, opened, closed)
 
 
-def documents(base: Any, new: Any) -> Comparison:
+def documents(base: Any, new: Any, added: str = "(?!)") -> Comparison:
     found = Comparison([], set())
-    into(base, new, found)
+    into(base, new, found, re.compile(added))
     return found
 
 
@@ -53,14 +54,15 @@ def test_an_empty_field_of_one_version_is_a_note(value: object) -> None:
     assert [note.partition(":")[0] for note in found.notes] == ["[N].b is new"]
 
 
-def test_a_field_that_moved_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its new place is declared, as a pattern."""
-    before, after = {"drafts": [{"score": 0.5}]}, {"state": {"drafts": [{"score": 0.5}]}}
-    assert documents(before, after).differences
+def test_a_field_that_was_added_on_purpose_is_no_difference() -> None:
+    """It is declared for its loop, and its value is compared where both versions have it."""
+    before: dict[str, Any] = {"drafts": [{}]}
+    after = {"drafts": [{"finish_reason": "stop"}]}
 
-    monkeypatch.setitem(MOVED, r"^drafts\b", "state.drafts")
-
-    assert not documents(before, after).differences
+    assert not documents(before, after, ADDED["agent"]).differences
+    assert documents(before, after).differences == ['drafts[0].finish_reason is new: "stop"']
+    assert documents(after, before, ADDED["agent"]).differences
+    assert documents(after, {"drafts": [{"finish_reason": "length"}]}, ADDED["agent"]).differences
 
 
 def told(base: list[Call], new: list[Call], *, killed: bool = False) -> list[str]:
