@@ -167,11 +167,7 @@ async def test_a_refusal_is_for_good_and_names_what_to_set(
     ],
 )
 async def test_what_an_operator_has_set_is_sent(
-    wire: Wire,
-    build: Build,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    settings: dict[str, str],
+    wire: Wire, build: Build, monkeypatch: pytest.MonkeyPatch, model: str, settings: dict[str, str]
 ) -> None:
     """To OpenAI or its address by its models, and elsewhere with a key that is set for it too."""
     for name, value in settings.items():

@@ -7,11 +7,10 @@ import pytest
 from activities.documents.folder import FolderRetriever
 from activities.documents.retrieval import RetrievalTask
 from activities.documents.roots import Roots
-from activities.sandbox.bubblewrap import Bubblewrap
-from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.port import Sandbox
 from mull.multipath.cases import entry_in
 from mull.multipath.extraction import examples
-from mull.multipath.request import Limits, MultiPathRequest
+from mull.multipath.request import MultiPathRequest
 from tests.activities.code_tests.suites import file, tried
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -51,16 +50,12 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("code", "failed"),
-    [
-        (RIGHT, None),
-        (RIGHT + ADDING, "test_roman.py::test_numerals[4-IV]"),
-        ("", "test_roman.py"),
-    ],
+    [(RIGHT, None), (RIGHT + ADDING, "test_roman.py::test_numerals[4-IV]"), ("", "test_roman.py")],
 )
-async def test_the_roman_numerals_can_be_tested(code: str, failed: str | None) -> None:
+async def test_the_roman_numerals_can_be_tested(
+    sandbox: Sandbox, code: str, failed: str | None
+) -> None:
     """The file's tests hold for code that is right, and name what is wrong elsewhere."""
-    sandbox = ProcessSandbox(Bubblewrap.find(), Limits(), at_once=1)
-
     report = await tried(sandbox, code, file("test_roman.py", text_of("test_roman.py")))
 
     assert (report.error and report.error.test) == failed

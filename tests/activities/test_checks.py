@@ -1,6 +1,7 @@
 """What reads a text for long is in a process of its own: it can be ended, and delays nobody."""
 
 import asyncio
+import importlib
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from activities import checks
 from activities.checks import SHORT_BYTES, CheckTask, check_draft, read_apart
+from mull.critique import guardrails
 from mull.critique.forms import read
 from mull.critique.guardrails import Checked, Report, check
 from tests.patience import Stopwatch, patiently
@@ -122,9 +124,7 @@ async def test_no_key_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         reader.communicate()
     checks._idle.clear()
 
-    found = await read_apart(Path.read_text, Path("/proc/self/environ"))
-
-    assert "secret" not in found
+    assert "secret" not in await read_apart(Path.read_text, Path("/proc/self/environ"))
 
 
 CALLER = """
@@ -158,3 +158,59 @@ def test_readers_end_with_who_started_them(root: Path, end: str) -> None:
         if not (reader.exists() and reader.read_bytes()):
             return
     pytest.fail("its reader is still there")
+
+
+OWN = "tests.activities.own_guardrails"
+
+
+@pytest.fixture
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's guardrails, which are registered in this process for one test alone."""
+    monkeypatch.setattr(guardrails, "_GUARDRAILS", {**guardrails._GUARDRAILS})
+    monkeypatch.delitem(sys.modules, OWN, raising=False)
+    importlib.import_module(OWN)
+
+
+async def reported(draft: str, *names: str) -> Report:
+    found = Checked(query="How much is it?", draft=draft)
+    return await check_draft(CheckTask(checked=found, guardrails=names))
+
+
+@pytest.mark.usefixtures("_registered")
+async def test_a_user_s_guardrail_is_run() -> None:
+    """It caps a draft beside the default ones, and one that raises is named."""
+    found = await reported("It costs $ 5, and so it is cheap.", "default", "no_prices", "broken")
+
+    assert [cap.guardrail for cap in found.caps] == ["no_prices"]
+    assert found.failures == ("guardrail broken failed: ZeroDivisionError",)
+
+
+@pytest.mark.usefixtures("_registered")
+async def test_a_guardrail_that_never_ends_is_ended_and_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The report says that it could not be run, and other runs of the worker went on."""
+    await reported("warm", "no_prices")
+    monkeypatch.setattr(checks, "SECONDS", 2.0)
+    work = asyncio.ensure_future(reported("a" * 40, "endless"))
+
+    delayed = await slowest_turn(work)
+
+    assert delayed < 1
+    [said] = (await work).failures
+    assert said.startswith("the guardrails could not be run: the text could not be read: ")
+
+
+@pytest.mark.usefixtures("_registered")
+async def test_a_guardrail_of_a_module_that_is_not_there_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The report says which module is missing, and how guardrails are run."""
+    monkeypatch.setattr(guardrails._GUARDRAILS["no_prices"], "__module__", "gone_rules")
+
+    [said] = (await reported("It costs $ 5.", "no_prices")).failures
+
+    assert said == (
+        "the guardrails could not be run: ModuleNotFoundError: No module named 'gone_rules'; "
+        "they run in a process of their own, without the worker's variables"
+    )

@@ -21,6 +21,7 @@ from tests.activities.test_pace import virtually
 from tests.scripted import reply
 
 MOST = 5
+CLOSED = "5 connections failed: nothing listens at a:1"
 PLACE = ConnectionKey("a", 1, False, False, None, None, None)
 
 
@@ -80,19 +81,31 @@ def one_activity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activities.language_model.layers._caller", asyncio.current_task)
 
 
-@pytest.mark.parametrize("calls", [1, 32, 300])
-def test_a_closed_door_is_knocked_on_by_one(calls: int) -> None:
-    """Each knock counts for all: five are made, whoever waits, and then every call ends.
+@pytest.mark.parametrize(
+    ("calls", "names", "hangs", "refused", "seconds"),
+    [
+        (1, 1, 0.001, MOST, 16),
+        (32, 1, 0.001, MOST, 16),
+        # Some are told to come later, before it is known that nothing listens.
+        (300, 1, 0.001, MOST + 4, 60),
+        # Each name is refused once or so before it is known where it leads.
+        (40, 4, 0.001, MOST + 4, 60),
+        # A name that takes long not to be found is not asked for by everybody each time.
+        (5, 1, 7.0, 4 * MOST, 120),
+    ],
+)
+def test_a_closed_door_is_knocked_on_by_one(
+    calls: int, names: int, hangs: float, refused: int, seconds: float
+) -> None:
+    """Each knock counts for all: five are made, whoever waits, and then every call ends."""
+    address = Address(opens=float("inf"), hangs=hangs)
 
-    Of 300 at once some are told to come later, before it is known that nothing listens.
-    """
-    address = Address(opens=float("inf"))
+    ended = virtually(together(address, calls, names))
 
-    ended = virtually(together(address, calls))
-
-    assert len(address.refused) <= (MOST if calls < 100 else MOST + 4)
-    assert {said for _, said in ended} == {"5 connections failed: nothing listens at a:1"}
-    assert max(at for at, _ in ended) < (16 if calls < 100 else 60)
+    assert len(address.refused) <= refused
+    assert {said for _, said in ended} == {CLOSED}
+    assert len(ended) == calls
+    assert max(at for at, _ in ended) < seconds
 
 
 def test_when_the_door_opens_all_go_on() -> None:
@@ -104,26 +117,6 @@ def test_when_the_door_opens_all_go_on() -> None:
     assert {said for _, said in ended} == {"fine"}
     assert len(address.refused) <= 4
     assert sorted(address.taken)[1] < 14 + 8 + 5 + 1
-
-
-def test_names_at_one_address_share_its_door() -> None:
-    """Each name is refused once or so before it is known where it leads."""
-    address = Address(opens=float("inf"))
-
-    ended = virtually(together(address, 40, names=4))
-
-    assert len(address.refused) <= MOST + 4
-    assert len(ended) == 40
-
-
-def test_a_slow_refusal_lets_few_in() -> None:
-    """A name that takes 7 s not to be found is not asked for by everybody each time."""
-    address = Address(opens=float("inf"), hangs=7.0)
-
-    ended = virtually(together(address, 5))
-
-    assert len(ended) == 5
-    assert len(address.refused) <= 4 * MOST
 
 
 def test_what_was_never_sent_opens_no_door() -> None:
@@ -144,7 +137,7 @@ def test_what_was_never_sent_opens_no_door() -> None:
     ended, refused = virtually(work())
 
     assert refused <= MOST
-    assert {said for _, said in ended} == {"5 connections failed: nothing listens at a:1"}
+    assert {said for _, said in ended} == {CLOSED}
 
 
 def broken(system: OSError) -> httpx.ConnectError:

@@ -15,13 +15,7 @@ import pytest
 
 from activities.language_model import embedded as embedded_model
 from activities.language_model.embedded import EmbeddedModel, EmbeddedModelError
-from activities.language_model.port import (
-    Endpoint,
-    LanguageModel,
-    ModelCall,
-    ModelReply,
-    PermanentModelError,
-)
+from activities.language_model.port import Endpoint, LanguageModel, ModelCall, PermanentModelError
 from activities.language_model.toy_file import PACKAGE
 from tests.patience import PATIENCE, Stopwatch, patiently
 
@@ -60,11 +54,6 @@ def call(
         timeout_seconds=PATIENCE,
         reply_schema=schema,
     )
-
-
-async def count(endpoint: Endpoint, seed: int) -> ModelReply:
-    schema = {"type": "string", "minLength": 20, "maxLength": 30}
-    return await adapter(endpoint).complete(call("Tell a story.", seed, 64, schema))
 
 
 def answers_at(address: str) -> bool:

@@ -16,7 +16,9 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from mull.run import Spending
+from tests.activities.conftest import Use
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
+from tests.activities.test_turn_calls import calling
 from tests.patience import PATIENCE, Stopwatch
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
@@ -91,58 +93,37 @@ async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> No
 
 
 @pytest.mark.parametrize(
-    ("usage", "spending"),
+    ("counts", "spending"),
     [
         (None, Spending(calls=1)),
+        ((5, 2), Spending(calls=1, input_tokens=5, output_tokens=2, cost_usd=0.0)),
+        ((10**9 + 1, -5), Spending(calls=1)),
+        ((10**9, 10**12), Spending(calls=1, input_tokens=10**9)),
         (
-            {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
-            Spending(calls=1, input_tokens=5, output_tokens=2, cost_usd=0.0),
-        ),
-        (
-            {"prompt_tokens": 10**9 + 1, "completion_tokens": -5, "total_tokens": 7},
-            Spending(calls=1),
-        ),
-        (
-            {"prompt_tokens": 10**9, "completion_tokens": 10**12, "total_tokens": 7},
-            Spending(calls=1, input_tokens=10**9),
-        ),
-        (
-            {
-                "prompt_tokens": 5,
-                "completion_tokens": 2,
-                "total_tokens": 7,
-                "prompt_tokens_details": {"cached_tokens": 3},
-            },
+            (5, 2, 3),
             Spending(calls=1, input_tokens=5, output_tokens=2, cached_tokens=3, cost_usd=0.0),
         ),
     ],
     ids=["no usage", "usage", "out of the world", "one of them", "cached"],
 )
 async def test_what_the_server_counted_is_what_was_spent(
-    build: Build, usage: dict[str, Any] | None, spending: Spending
+    build: Build, counts: tuple[int, ...] | None, spending: Spending
 ) -> None:
     """Tokens are the server's own count, and None where it counted nothing."""
-    reply = await ask(build, Scripted(usage=usage))
+    usage: dict[str, Any] | None = None
+    if counts:
+        usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": 7}
+        usage |= {"prompt_tokens_details": {"cached_tokens": counts[-1]}} if counts[2:] else {}
 
-    assert reply.spending == spending
+    assert (await ask(build, Scripted(usage=usage))).spending == spending
 
 
 SPENT = Spending(calls=1, input_tokens=11, output_tokens=7, cost_usd=0.0)
 UNCOUNTED = Spending(calls=1)
 DATE = "Fri, 31 Dec 2099 23:59:59 GMT"
+FILTERED = "ContentPolicyViolationError"
 CONTEXT = "This model's maximum context length is 8 tokens"
 BOOM = Scripted(body=b'{"object": "error", "message": "boom", "code": 500}')
-TOOL_CALL = {
-    "index": 0,
-    "message": {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{broken"}}
-        ],
-    },
-    "finish_reason": "tool_calls",
-}
 # What a fault is called, and its status and wait in seconds if it may pass, its status if it
 # stays, and what it cost if one reply is lost.
 TRANSIENT: list[tuple[Scripted, str, int, float | None]] = [
@@ -178,30 +159,15 @@ PERMANENT: list[tuple[Scripted, str, int]] = [
     (failing(400, "context_length_exceeded", CONTEXT), "ContextWindowExceededError", 400),
 ]
 LOST: list[tuple[Scripted, str, Spending, str | None]] = [
-    (
-        Scripted(finish_reason="content_filter"),
-        "ContentPolicyViolationError",
-        SPENT,
-        "content_filter",
-    ),
-    (failing(400, "content_filter"), "ContentPolicyViolationError", UNCOUNTED, "content_filter"),
-    (
-        failing(400, "content_policy_violation"),
-        "ContentPolicyViolationError",
-        UNCOUNTED,
-        "content_filter",
-    ),
+    (Scripted(finish_reason="content_filter"), FILTERED, SPENT, "content_filter"),
+    (failing(400, "content_filter"), FILTERED, UNCOUNTED, "content_filter"),
+    (failing(400, "content_policy_violation"), FILTERED, UNCOUNTED, "content_filter"),
     (Scripted(text=None, refusal="I can't"), "Refusal", SPENT, "stop"),
     (Scripted("The answer is", finish_reason="length"), "CutOff", SPENT, "length"),
     (Scripted(text=None), "EmptyReply", SPENT, "stop"),
     (Scripted(" \n"), "EmptyReply", SPENT, "stop"),
     (Scripted(choices=[]), "EmptyReply", SPENT, None),
-    (
-        Scripted(choices=[TOOL_CALL], finish_reason="tool_calls"),
-        "BrokenToolCall",
-        SPENT,
-        "tool_calls",
-    ),
+    (calling(("f", "{broken")), "BrokenToolCall", SPENT, "tool_calls"),
 ]
 
 
@@ -231,57 +197,51 @@ async def test_an_error_is_of_its_class(
     assert len(server.requests) == 1
 
 
-CHAT = "http://127.0.0.1:{port}/v1/chat/completions"
 UNUSABLE = "answered 200 with no usable reply: "
 BLANKS = b" " * 200_000
 BROKEN = "the reply is incomplete, or is not HTTP"
-UNPACKED = "it can't be unpacked"
-SAID: list[tuple[str, Scripted, str]] = [
-    ("bad JSON", Scripted(body=b"{nope"), f"{UNUSABLE}{{nope"),
-    ("HTML", Scripted(body=b"<html>hello"), f"{UNUSABLE}<html>hello"),
-    ("empty body", Scripted(body=b""), f"{UNUSABLE}an empty body"),
-    ("brackets", Scripted(body=b"[" * 100_000), UNUSABLE + "[" * 120),
-    ("another shape", Scripted(body=b'{"a": 1}'), f'{UNUSABLE}{{"a": 1}}'),
-    ("500", failing(500, message="no such luck"), "answered 500: no such luck"),
-    ("500 empty", Scripted(status=500, body=b""), "answered 500: an empty body"),
-    ("500 blanks", Scripted(status=500, body=BLANKS), "answered 500: an empty body"),
-    (
-        "500 traceback",
+REDIRECTED = "and redirects are not followed: set the final address"
+SAID: dict[str, tuple[Scripted, str]] = {
+    "bad JSON": (Scripted(body=b"{nope"), f"{UNUSABLE}{{nope"),
+    "HTML": (Scripted(body=b"<html>hello"), f"{UNUSABLE}<html>hello"),
+    "empty body": (Scripted(body=b""), f"{UNUSABLE}an empty body"),
+    "brackets": (Scripted(body=b"[" * 100_000), UNUSABLE + "[" * 120),
+    "another shape": (Scripted(body=b'{"a": 1}'), f'{UNUSABLE}{{"a": 1}}'),
+    "500": (failing(500, message="no such luck"), "answered 500: no such luck"),
+    "500 empty": (Scripted(status=500, body=b""), "answered 500: an empty body"),
+    "500 blanks": (Scripted(status=500, body=BLANKS), "answered 500: an empty body"),
+    "500 traceback": (
         failing(500, message="Traceback (most recent call last):\n x.FooError: bad"),
         "answered 500: the provider gave no reason",
     ),
-    ("reset", Scripted(reset=True), "can't be reached: [Errno 104] Connection reset by peer"),
-    ("half a reply", Scripted(cut=True), f"broke off its reply: {BROKEN}"),
-    ("no HTTP", Scripted(headers={"Content-Length": "abc"}), f"can't be reached: {BROKEN}"),
-    ("no gzip", Scripted(headers={"Content-Encoding": "gzip"}), f"broke off its reply: {UNPACKED}"),
-    (
-        "redirect nowhere",
-        Scripted(status=302, headers={"Location": "http://[::bad"}),
-        ("answered 302, a redirect, and redirects are not followed: set the final address"),
+    "reset": (Scripted(reset=True), "can't be reached: [Errno 104] Connection reset by peer"),
+    "half a reply": (Scripted(cut=True), f"broke off its reply: {BROKEN}"),
+    "no HTTP": (Scripted(headers={"Content-Length": "abc"}), f"can't be reached: {BROKEN}"),
+    "no gzip": (
+        Scripted(headers={"Content-Encoding": "gzip"}),
+        "broke off its reply: it can't be unpacked",
     ),
-    ("no choices", Scripted(choices=[]), "answered 200: the provider replied without any choice"),
-    (
-        "a coding that was not asked for",
+    "no choices": (Scripted(choices=[]), "answered 200: the provider replied without any choice"),
+    "a coding that was not asked for": (
         Scripted(headers={"Content-Encoding": "br"}),
         "answered in the coding 'br', which was not asked for",
     ),
-    (
-        "a million choices",
+    "a million choices": (
         Scripted(choices=[{}] * 1_000_000),
         "answered 200 with a reply that is too large",
     ),
-    (
-        "redirect",
-        Scripted(status=307, headers={"Location": "http://elsewhere.invalid/v1?key=1"}),
-        (
-            "answered 307, a redirect to elsewhere.invalid, and redirects are not followed: "
-            "set the final address"
-        ),
+    "redirect nowhere": (
+        Scripted(status=302, headers={"Location": "http://[::bad"}),
+        f"answered 302, a redirect, {REDIRECTED}",
     ),
-]
+    "redirect": (
+        Scripted(status=307, headers={"Location": "http://elsewhere.invalid/v1?key=1"}),
+        f"answered 307, a redirect to elsewhere.invalid, {REDIRECTED}",
+    ),
+}
 
 
-@pytest.mark.parametrize(("fault", "said"), [r[1:] for r in SAID], ids=[r[0] for r in SAID])
+@pytest.mark.parametrize(("fault", "said"), SAID.values(), ids=SAID)
 async def test_a_message_names_the_address_and_what_came(
     build: Build, fault: Scripted, said: str
 ) -> None:
@@ -289,7 +249,7 @@ async def test_a_message_names_the_address_and_what_came(
     with ScriptedEndpoint([fault]) as server, pytest.raises(ModelError) as raised:
         await build(NAME, redirect(server)).complete(call())
 
-    assert str(raised.value) == f"{CHAT.format(port=server.port)} {said}"
+    assert str(raised.value) == f"{server.url}/chat/completions {said}"
 
 
 async def test_a_redirect_is_not_followed(build: Build) -> None:
@@ -303,16 +263,16 @@ async def test_a_redirect_is_not_followed(build: Build) -> None:
 
 
 BOMB = gzip.compress(b" " * 300_000_000, 9)
-HEAVY = [
-    ("gzip bomb", Scripted(body=BOMB, headers={"Content-Encoding": "gzip"})),
-    ("error of 30 MB", failing(500, message="a " * 15_000_000)),
-    ("silent", Scripted(delay=5)),
-    ("dripping", Scripted(drip=0.02)),
-    ("dripping error", failing(500, message="slow " * 100, drip=0.02)),
-]
+HEAVY = {
+    "gzip bomb": Scripted(body=BOMB, headers={"Content-Encoding": "gzip"}),
+    "error of 30 MB": failing(500, message="a " * 15_000_000),
+    "silent": Scripted(delay=5),
+    "dripping": Scripted(drip=0.02),
+    "dripping error": failing(500, message="slow " * 100, drip=0.02),
+}
 
 
-@pytest.mark.parametrize("heavy", [row[1] for row in HEAVY], ids=[row[0] for row in HEAVY])
+@pytest.mark.parametrize("heavy", HEAVY.values(), ids=HEAVY)
 async def test_a_call_ends_within_its_time_out(build: Build, heavy: Scripted) -> None:
     """What is too large or too slow costs no more than the time-out and 2 seconds."""
     with ScriptedEndpoint(["warm", heavy]) as server:
@@ -343,9 +303,12 @@ async def test_a_text_in_parts_is_joined(build: Build) -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     parts = [thinking, {"type": "text", "text": "che"}, {"type": "text", "text": "ese"}]
 
-    reply = await ask(build, Scripted(choices=[{"message": {"content": parts}}]))
+    assert (await ask(build, Scripted(choices=[{"message": {"content": parts}}]))).text == "cheese"
 
-    assert reply.text == "cheese"
+
+WHERE = "where the worker runs$"
+UNKEYED = "AuthenticationError"
+CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 
 
 @pytest.mark.parametrize("password", ["secret", "se@cr/et"])
@@ -365,49 +328,36 @@ async def test_a_password_in_an_address_is_refused_in_words(
 
 
 @pytest.mark.parametrize(
-    ("model", "keys"),
+    ("model", "said", "kind"),
     [
-        ("openai/gpt-4o", "OPENAI_API_KEY"),
-        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
-        ("gemini/gemini-2.5-flash", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+        ("openai/gpt-4o", f"^no key for openai/gpt-4o: set OPENAI_API_KEY {WHERE}", UNKEYED),
+        (CLAUDE, f"^no key for {CLAUDE}: set ANTHROPIC_API_KEY {WHERE}", UNKEYED),
+        (GEMINI, f"^no key for {GEMINI}: set GOOGLE_API_KEY or GEMINI_API_KEY {WHERE}", UNKEYED),
+        ("nosuch", "no provider for the model 'nosuch'", "BadRequestError"),
+        ("foo/bar", "no provider for the model 'foo/bar'", "BadRequestError"),
+        (None, r"set MULL_MODEL .* --model", "NoModel"),
     ],
 )
-async def test_a_missing_key_is_named(build: Build, model: str, keys: str) -> None:
-    """Without its key a model fails for good, with the variable to set."""
-    with pytest.raises(PermanentModelError) as raised:
-        await build(model).complete(call())
+async def test_a_model_that_can_t_be_called_is_refused_for_good(
+    build: Build, model: str | None, said: str, kind: str
+) -> None:
+    """In one line: the variable to set, or the name that no provider has."""
+    for default, asked in ((None, model), (model, None)):
+        with pytest.raises(PermanentModelError, match=said) as raised:
+            await build(default).complete(call(model=asked))
 
-    line = f"no key for {model}: set {keys} where the worker runs"
-    assert (str(raised.value), raised.value.kind) == (line, "AuthenticationError")
-
-
-@pytest.mark.parametrize("model", ["nosuch", "foo/bar"])
-async def test_an_unknown_name_fails_for_good(build: Build, model: str) -> None:
-    """A name without a provider that LiteLLM knows is refused in one line."""
-    with pytest.raises(PermanentModelError, match=f"no provider for the model '{model}'") as raised:
-        await build(None).complete(call(model=model))
-
-    assert raised.value.kind == "BadRequestError"
-
-
-async def test_no_model_at_all_says_where_to_set_one(build: Build) -> None:
-    """Without a default a call must name its model."""
-    with pytest.raises(PermanentModelError, match=r"set MULL_MODEL .* --model") as raised:
-        await build(None).complete(call())
-
-    assert raised.value.kind == "NoModel"
+        assert raised.value.kind == kind
 
 
 async def test_a_model_that_is_not_listed_is_not_called(
-    build: Build, monkeypatch: pytest.MonkeyPatch
+    build: Build, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MULL_MODELS says what calls may name; the worker's own models may be named too."""
     monkeypatch.setenv("MULL_MODELS", "house/*")
     monkeypatch.setenv("MULL_MODEL", NAME)
     monkeypatch.setenv("MULL_JUDGE_MODEL", "openai/judge")
     with ScriptedEndpoint(["fine"] * 3) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        use("OPENAI", server)
         model = build(NAME, redirect(server))
         for name in (None, NAME, "openai/judge"):
             await model.complete(call(model=name))
@@ -431,7 +381,7 @@ async def test_a_name_with_an_address_is_not_called(build: Build, *, asked: bool
 
 
 async def test_litellm_is_asked_once_what_a_model_takes(
-    build: Build, monkeypatch: pytest.MonkeyPatch
+    build: Build, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second call, with another seed, asks LiteLLM nothing that it has answered before."""
     adapter: Any = importlib.import_module("activities.language_model.litellm_model")
@@ -445,8 +395,7 @@ async def test_litellm_is_asked_once_what_a_model_takes(
     monkeypatch.setattr(adapter.litellm, "get_optional_params", answered)
 
     with ScriptedEndpoint(["fine"] * 2) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        use("OPENAI", server)
         model = build("openai/gpt-4o-mini")
         for seed in (1, 2):
             await model.complete(call(seed=seed, temperature=temperature, reply_schema=SCHEMA))

@@ -3,16 +3,13 @@ from typing import Any
 import pytest
 
 from activities.language_model.port import PermanentModelError, TransientModelError
+from tests.activities.conftest import Use, claude
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
 UNBOUNDED = SCHEMA | {"properties": {"answer": {"type": "string"}}}
 ANTHROPIC = "anthropic/claude-sonnet-4-5"
-MESSAGE = (
-    b'{"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content":'
-    b' [{"type": "text", "text": "no"}], "stop_reason": "end_turn",'
-    b' "usage": {"input_tokens": 11, "output_tokens": 7}}'
-)
+WAIT = {"Retry-After": "7"}
 
 
 def anthropic_error(status: int, kind: str, **more: Any) -> Scripted:
@@ -20,51 +17,35 @@ def anthropic_error(status: int, kind: str, **more: Any) -> Scripted:
     return Scripted(status=status, body=body.encode(), **more)
 
 
-def use(monkeypatch: pytest.MonkeyPatch, provider: str, server: ScriptedEndpoint) -> None:
-    base = server.url if provider == "OPENAI" else server.url.removesuffix("/v1")
-    monkeypatch.setenv(f"{provider}_API_BASE", base)
-    monkeypatch.setenv(f"{provider}_API_KEY", KEY)
-
-
 @pytest.mark.parametrize(
     ("model", "usd"), [("openai/gpt-4o", 0.0000975), ("openai/scripted", None)]
 )
 async def test_a_call_costs_what_is_listed(
-    build: Build, monkeypatch: pytest.MonkeyPatch, model: str, usd: float | None
+    build: Build, use: Use, model: str, usd: float | None
 ) -> None:
     """11 tokens at 2.5 and 7 at 10 dollars a million; a model without a price costs None."""
     with ScriptedEndpoint(["ok"]) as server:
-        use(monkeypatch, "OPENAI", server)
+        use("OPENAI", server)
         reply = await build(model).complete(call())
 
     assert reply.spending.cost_usd == (usd if usd is None else pytest.approx(usd))
 
 
 @pytest.mark.parametrize(
-    ("model", "prompt", "shape", "left_out"),
-    [
-        ("openai/gpt-4o", "Why?", "json_schema", ()),
-        ("openai/scripted", "Why?", "json_schema", ()),
-        ("openai/gpt-5", "Why?", "json_schema", ("temperature",)),
-    ],
+    ("model", "left_out"),
+    [("openai/gpt-4o", ()), ("openai/scripted", ()), ("openai/gpt-5", ("temperature",))],
 )
 async def test_a_model_gets_what_it_is_known_to_take(
-    build: Build,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    prompt: str,
-    shape: str | None,
-    left_out: tuple[str, ...],
+    build: Build, use: Use, model: str, left_out: tuple[str, ...]
 ) -> None:
     """A strict schema to what is known to take one, and to any endpoint like OpenAI's."""
     with ScriptedEndpoint(["ok"]) as server:
-        use(monkeypatch, "OPENAI", server)
-        reply = await build(model).complete(call(prompt=prompt, reply_schema=SCHEMA))
+        use("OPENAI", server)
+        reply = await build(model).complete(call(prompt="Why?", reply_schema=SCHEMA))
 
-    sent = server.requests[0].get("response_format", {})
-    assert sent.get("type") == shape
+    sent = server.requests[0]["response_format"]
     # A provider's schema has no minLength in it: some answer 400 to it.
-    assert shape != "json_schema" or sent["json_schema"]["schema"] == UNBOUNDED
+    assert (sent["type"], sent["json_schema"]["schema"]) == ("json_schema", UNBOUNDED)
     assert reply.left_out == left_out
 
 
@@ -81,7 +62,7 @@ FORMS: list[tuple[str, list[str | Scripted], list[str | None], tuple[str, ...]]]
 @pytest.mark.parametrize(("prompt", "replies", "asked", "left_out"), FORMS)
 async def test_a_form_that_is_refused_is_not_asked_for_again(
     build: Build,
-    monkeypatch: pytest.MonkeyPatch,
+    use: Use,
     prompt: str,
     replies: list[str | Scripted],
     asked: list[str | None],
@@ -89,7 +70,7 @@ async def test_a_form_that_is_refused_is_not_asked_for_again(
 ) -> None:
     """The same call is made in a looser form, and the next one begins with that."""
     with ScriptedEndpoint(replies) as server:
-        use(monkeypatch, "OPENAI", server)
+        use("OPENAI", server)
         model = build("openai/scripted")
         texts = [await model.complete(call(prompt=prompt, reply_schema=SCHEMA)) for _ in "ab"]
 
@@ -98,11 +79,11 @@ async def test_a_form_that_is_refused_is_not_asked_for_again(
 
 
 async def test_a_call_that_fails_in_any_form_says_nothing_about_forms(
-    build: Build, monkeypatch: pytest.MonkeyPatch
+    build: Build, use: Use
 ) -> None:
     """The next one asks for the strictest again."""
     with ScriptedEndpoint([failing(400)] * 2 + ["fine"]) as server:
-        use(monkeypatch, "OPENAI", server)
+        use("OPENAI", server)
         model = build("openai/scripted")
         with pytest.raises(PermanentModelError):
             await model.complete(call(reply_schema=SCHEMA))
@@ -115,12 +96,10 @@ def sent_forms(server: ScriptedEndpoint) -> list[str | None]:
     return [request.get("response_format", {}).get("type") for request in server.requests]
 
 
-async def test_a_provider_without_seeds_is_sent_none(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_without_seeds_is_sent_none(build: Build, use: Use) -> None:
     """Anthropic knows no seed: it is left out and named, and the rest is sent."""
-    with ScriptedEndpoint([Scripted(body=MESSAGE)]) as server:
-        use(monkeypatch, "ANTHROPIC", server)
+    with ScriptedEndpoint([claude({"type": "text", "text": "no"})]) as server:
+        use("ANTHROPIC", server)
         reply = await build(ANTHROPIC).complete(call())
 
     assert reply.left_out == ("seed",)
@@ -129,45 +108,26 @@ async def test_a_provider_without_seeds_is_sent_none(
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected", "kind", "wait"),
+    ("fault", "expected", "wait"),
     [
-        (anthropic_error(529, "overloaded_error"), TransientModelError, "OverloadedError", None),
-        (
-            anthropic_error(429, "rate_limit_error", headers={"Retry-After": "7"}),
-            TransientModelError,
-            "RateLimitError",
-            7.0,
-        ),
-        (
-            anthropic_error(401, "authentication_error"),
-            PermanentModelError,
-            "AuthenticationError",
-            None,
-        ),
-        (
-            anthropic_error(413, "request_too_large"),
-            PermanentModelError,
-            "RequestTooLargeError",
-            None,
-        ),
+        (anthropic_error(529, "overloaded_error"), "OverloadedError", None),
+        (anthropic_error(429, "rate_limit_error", headers=WAIT), "RateLimitError", 7.0),
+        (anthropic_error(401, "authentication_error"), "AuthenticationError", None),
+        (anthropic_error(413, "request_too_large"), "RequestTooLargeError", None),
     ],
     ids=["529", "429", "401", "413"],
 )
 async def test_other_providers_faults_are_read_alike(
-    build: Build,
-    monkeypatch: pytest.MonkeyPatch,
-    fault: Scripted,
-    expected: type[Exception],
-    kind: str,
-    wait: float | None,
+    build: Build, use: Use, fault: Scripted, expected: str, wait: float | None
 ) -> None:
     """Anthropic's own statuses decide, though LiteLLM changes them."""
+    kind = TransientModelError if fault.status in {429, 529} else PermanentModelError
     with ScriptedEndpoint([fault]) as server:
-        use(monkeypatch, "ANTHROPIC", server)
-        with pytest.raises(expected) as raised:
+        use("ANTHROPIC", server)
+        with pytest.raises(kind) as raised:
             await build(ANTHROPIC).complete(call())
 
-    assert vars(raised.value)["kind"] == kind
+    assert vars(raised.value)["kind"] == expected
     assert vars(raised.value).get("retry_after") == wait
 
 
@@ -176,12 +136,9 @@ async def test_a_message_shows_neither_key_nor_prompt(
 ) -> None:
     """What a server echoes of the endpoint's key, any key at hand and the prompt is masked."""
     monkeypatch.setenv("HOUSE_API_KEY", "hunter2-hunter2")
-    echo = f"refused {KEY} and hunter2-hunter2 for 'Is the moon made of cheese?'"
+    echo = failing(400, message=f"refused {KEY} and hunter2-hunter2 for '{call().prompt}'")
 
-    with (
-        ScriptedEndpoint([failing(400, message=echo)]) as server,
-        pytest.raises(PermanentModelError) as raised,
-    ):
+    with ScriptedEndpoint([echo]) as server, pytest.raises(PermanentModelError) as raised:
         await build(NAME, redirect(server)).complete(call())
 
     said = "answered 400: refused [key] and [key] for '[prompt]?'"

@@ -2,12 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.language_model.errors import (
-    one_line,
-    read_error,
-    retry_after_seconds,
-    status_of,
-)
+from activities.language_model.errors import one_line, read_error, retry_after_seconds, status_of
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -15,12 +10,14 @@ PROMPT = (
     'Think step by step.\nQuestion: how many "angels" fit on the head of a pin? '
     "针尖上究竟能站多少位天使呢"
 )
+QUOTA = {"code": "insufficient_quota"}
 
 
 class ProviderError(Exception):
     def __init__(self, message: str = "no", **attributes: object) -> None:
         super().__init__(message)
-        self.__dict__.update(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
 
 class RateLimitError(ProviderError):
@@ -74,8 +71,10 @@ def test_only_an_http_status_is_a_status(status_code: object, status: int | None
         (ProviderError(status_code=200), TransientModelError, "ProviderError"),
         (ProviderError(status_code=403), PermanentModelError, "ProviderError"),
         (RateLimitError(status_code=429), TransientModelError, "RateLimitError"),
+        (RateLimitError(status_code=429, body=QUOTA), PermanentModelError, "insufficient_quota"),
+        # A code that only the first exception of a chain has.
         (
-            RateLimitError(status_code=429, body={"code": "insufficient_quota"}),
+            RateLimitError(status_code=429, __cause__=ProviderError(body=QUOTA)),
             PermanentModelError,
             "insufficient_quota",
         ),
@@ -100,14 +99,6 @@ def test_an_error_is_permanent_by_its_status_or_its_words(
 
     assert type(read) is expected
     assert read.kind == kind
-
-
-def test_the_codes_of_the_causes_count() -> None:
-    """A code that only the first exception of a chain has is found."""
-    error = RateLimitError(status_code=429)
-    error.__cause__ = ProviderError(body={"code": "insufficient_quota"})
-
-    assert read_error(error, "", ()).kind == "insufficient_quota"
 
 
 @pytest.mark.parametrize(

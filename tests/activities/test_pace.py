@@ -10,12 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from activities.language_model.layers import Pace, PacedModel
-from activities.language_model.port import (
-    ModelCall,
-    ModelReply,
-    NotYetError,
-    TransientModelError,
-)
+from activities.language_model.port import ModelCall, ModelReply, NotYetError, TransientModelError
 from tests.activities.scripted_calls import call
 from tests.scripted import reply
 

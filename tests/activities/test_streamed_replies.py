@@ -1,42 +1,29 @@
 """Replies that come in events: what is told while they are written, and what is read in the end."""
 
 import asyncio
-import json
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from activities.language_model.port import (
-    ModelError,
-    ModelReply,
-    SampleError,
-    TransientModelError,
-)
-from mull.turn.tools import Tool
-from tests.activities.scripted_calls import KEY, NAME, Build, ask, call, redirect
+from activities.language_model.port import ModelError, ModelReply, SampleError, TransientModelError
+from tests.activities.conftest import Use, claude
+from tests.activities.scripted_calls import NAME, Build, ask, call, redirect
+from tests.activities.test_turn_calls import READ, calling
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
-TOOL = Tool(name="read", description="Read a file.", parameters={"type": "object"})
 LINE = "The tide table says: high water at nine.\n"
-
-
-def message(**said: Any) -> Scripted:
-    finish = "tool_calls" if said.get("tool_calls") else "stop"
-    whole = {"role": "assistant", "content": None, **said}
-    return Scripted(choices=[{"index": 0, "message": whole, "finish_reason": finish}])
 
 
 def function(name: object, arguments: object, **more: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "arguments": arguments}, **more}
 
 
-def events(*deltas: dict[str, Any], finish: str | None = "stop", done: bool = True) -> Scripted:
+def events(*deltas: dict[str, Any], finish: str | None = "stop") -> Scripted:
     """One event for each delta, and those that end it."""
-    ending: list[Any] = [{"delta": {}, "finish_reason": finish}] if finish else []
-    chunks: list[Any] = [{"choices": [one]} for one in ({"delta": one} for one in deltas)]
-    chunks += [{"choices": [one]} for one in ending]
-    return Scripted(events=[*chunks, *([b"[DONE]"] if done else [])])
+    choices: list[dict[str, Any]] = [{"delta": delta} for delta in deltas]
+    choices += [{"delta": {}, "finish_reason": finish}] if finish else []
+    return Scripted(events=[*({"choices": [one]} for one in choices), b"[DONE]"])
 
 
 async def streamed(build: Build, reply: Scripted, **changes: Any) -> tuple[ModelReply, list[str]]:
@@ -49,15 +36,8 @@ SAME = {
     "a text": Scripted(LINE * 20),
     "no count": Scripted(usage=None),
     "cut off": Scripted("The answer is", finish_reason="length"),
-    "calls": message(
-        tool_calls=[
-            function("read", '{"path": "a"}', id="c0"),
-            function("read", '{"path": "b"}', id="c1"),
-        ]
-    ),
-    "a text and a broken call": message(
-        content="I look.", tool_calls=[function("read", "{broken", id="c0")]
-    ),
+    "calls": calling(("read", '{"path": "a"}'), ("read", '{"path": "b"}')),
+    "a text and a broken call": calling(("read", "{broken"), text="I look."),
     "other letters": Scripted("Ölçü 🌊 \u2028 潮"),
 }
 
@@ -65,7 +45,7 @@ SAME = {
 @pytest.mark.parametrize("reply", SAME.values(), ids=SAME)
 async def test_a_streamed_reply_is_the_same_reply(build: Build, reply: Scripted) -> None:
     """Its text, calls, tokens, cost and finish reason; and what is told grows into its text."""
-    given: dict[str, Any] = {"tools": (TOOL,), "keep_cut": True}
+    given: dict[str, Any] = {"tools": (READ,), "keep_cut": True}
 
     once = await ask(build, reply, **given)
     then, told = await streamed(build, reply, **given)
@@ -107,10 +87,8 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [("read", "{}"), ("list", "{}")],
     ),
     "one index for all": (
-        [
-            {"index": 0, **function("read", "{}", id="a")},
-            {"index": 0, **function("list", "{}", id="b")},
-        ],
+        [{"index": 0, **function("read", "{}", id="a")},
+         {"index": 0, **function("list", "{}", id="b")}],
         [("read", "{}"), ("list", "{}")],
     ),
     "no index": (
@@ -118,10 +96,8 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [("read", "{}"), ("list", "{}")],
     ),
     "an id in each part": (
-        [
-            {"index": 0, **function("read", "{", id="a")},
-            {"index": 0, "id": "b", "function": {"name": None, "arguments": "}"}},
-        ],
+        [{"index": 0, **function("read", "{", id="a")},
+         {"index": 0, "id": "b", "function": {"name": None, "arguments": "}"}}],
         [("read", "{}")],
     ),
     "arguments as an object": ([function("read", {"path": "a"})], [("read", '{"path": "a"}')]),
@@ -134,7 +110,7 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         ],
         [("list", "{}"), ("read", "{}")],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("parts", "calls"), CALLS.values(), ids=CALLS)
@@ -144,7 +120,7 @@ async def test_calls_are_put_together_however_they_come(
     """With and without ids and indices, and each gets an id."""
     reply = events(*({"tool_calls": [part]} for part in parts), finish="tool_calls")
 
-    said, _ = await streamed(build, reply, tools=(TOOL,))
+    said, _ = await streamed(build, reply, tools=(READ,))
 
     assert [(one.name, one.arguments) for one in said.calls] == calls
     assert len({one.id for one in said.calls} - {None}) == len(calls)
@@ -232,24 +208,17 @@ async def test_an_object_in_the_place_of_calls_is_not_told(build: Build) -> None
     """A model that refuses tools writes JSON, which is nothing to show."""
     told: list[str] = []
     with ScriptedEndpoint([failing(400), '{"calls": [], "answer": "b"}']) as server:
-        given = call(tools=(TOOL,), on_text=told.append)
+        given = call(tools=(READ,), on_text=told.append)
         await build(NAME, redirect(server)).complete(given)
 
     assert told == []
     assert "stream" not in server.requests[1]
 
 
-async def test_another_form_than_openais_is_not_streamed(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_another_form_than_openais_is_not_streamed(build: Build, use: Use) -> None:
     """The reply comes as a whole."""
-    said = {"type": "text", "text": "fine"}
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    whole = {"id": "m", "type": "message", "role": "assistant", "content": [said]}
-    body = json.dumps(whole | {"model": "c", "stop_reason": "end_turn", "usage": usage}).encode()
-    with ScriptedEndpoint([Scripted(body=body)]) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("ANTHROPIC_API_BASE", server.url.removesuffix("/v1"))
+    with ScriptedEndpoint([claude({"type": "text", "text": "fine"})]) as server:
+        use("ANTHROPIC", server)
         model = build("anthropic/claude-sonnet-4-5")
         reply = await model.complete(call(seed=None, on_text=lambda _: None))
 

@@ -8,28 +8,23 @@ from temporalio.testing import ActivityEnvironment
 from activities.language_model.port import ModelReply, SampleError, Usual
 from activities.turn import ModelTask, TurnActivities
 from mull.turn.budget import thinking
-from tests.activities.scripted_calls import KEY, Build, call
+from tests.activities.conftest import Use
+from tests.activities.scripted_calls import Build, call
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 GEMINI = "gemini/gemini-2.5-"
 
 
 async def asked(
-    build: Build, monkeypatch: pytest.MonkeyPatch, name: str, *replies: Reply, **changes: Any
+    build: Build, use: Use, name: str, *replies: Reply, **changes: Any
 ) -> tuple[ModelReply, list[Body]]:
     """Make a call whose bounds are the worker's to choose, and return what was sent for it."""
     with ScriptedEndpoint(replies or ["fine"]) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        use("OPENAI", server)
         free: dict[str, Any] = {"max_output_tokens": None, "timeout_seconds": None}
         free |= {"model": name, "usual": Usual(tokens=1_024)}
         reply = await build(None).complete(call(**free | changes))
     return reply, server.requests
-
-
-def limit_of(request: Body) -> int:
-    limit: int = request.get("max_completion_tokens") or request["max_tokens"]
-    return limit
 
 
 @pytest.mark.parametrize(
@@ -45,21 +40,27 @@ def limit_of(request: Body) -> int:
     ],
 )
 async def test_a_model_that_thinks_has_room_for_it(
-    build: Build, monkeypatch: pytest.MonkeyPatch, name: str, given: int | None, limit: int
+    build: Build,
+    use: Use,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    given: int | None,
+    limit: int,
 ) -> None:
     """By LiteLLM's list or the operator's patterns, at most what it can; and it is recorded."""
     monkeypatch.setenv("MULL_REASONING_MODELS", "x/*, openai/house-*")
 
-    reply, [sent] = await asked(build, monkeypatch, name, max_output_tokens=given)
+    reply, [sent] = await asked(build, use, name, max_output_tokens=given)
 
-    assert (limit_of(sent), reply.max_output_tokens) == (limit, limit)
+    sent_limit = sent.get("max_completion_tokens") or sent["max_tokens"]
+    assert (sent_limit, reply.max_output_tokens) == (limit, limit)
 
 
 @pytest.mark.parametrize(
     ("name", "seconds"), [("openai/gpt-4o-mini", 120), ("openai/gpt-5-mini", 480)]
 )
 async def test_its_time_out_grows_with_it(
-    build: Build, monkeypatch: pytest.MonkeyPatch, name: str, seconds: float
+    build: Build, use: Use, monkeypatch: pytest.MonkeyPatch, name: str, seconds: float
 ) -> None:
     """A time-out that is not set is as long as the limit takes at the usual rate."""
     from activities.language_model import litellm_model
@@ -72,7 +73,7 @@ async def test_its_time_out_grows_with_it(
         return found
 
     monkeypatch.setattr(litellm_model, "_bounded", noted)
-    await asked(build, monkeypatch, name)
+    await asked(build, use, name)
 
     assert given == [seconds]
 
@@ -80,14 +81,14 @@ async def test_its_time_out_grows_with_it(
 @pytest.mark.parametrize("text", [None, "", "<think>Let me see"])
 @pytest.mark.parametrize("keep_cut", [False, True])
 async def test_a_reply_that_is_cut_while_thinking_says_so(
-    build: Build, monkeypatch: pytest.MonkeyPatch, text: str | None, keep_cut: bool
+    build: Build, use: Use, text: str | None, keep_cut: bool
 ) -> None:
     """It is no draft either, and the option that helps is named."""
     usual = Usual(option="--judge-max-output-tokens")
     cut = Scripted(text, finish_reason="length")
 
     with pytest.raises(SampleError, match=f"was thinking: raise {usual.option}"):
-        await asked(build, monkeypatch, "o4-mini", cut, keep_cut=keep_cut, usual=usual)
+        await asked(build, use, "o4-mini", cut, keep_cut=keep_cut, usual=usual)
 
 
 OFF: list[tuple[str, str | None, bool]] = [
@@ -122,23 +123,20 @@ async def test_at_off_a_model_is_told_to_think_least(
 
     assert (known.thinking.level, known.thinking.tokens) == ("off", 0)
     assert known.thinking.effort == effort
-    assert [word for word in known.thinking.warnings if "may think all the same" in word] == (
-        list(known.thinking.warnings) if warned else []
-    )
     assert len(known.thinking.warnings) == warned
+    assert all("may think all the same" in word for word in known.thinking.warnings)
 
 
 async def test_the_least_effort_is_sent_and_left_out_where_it_is_refused(
-    build: Build, monkeypatch: pytest.MonkeyPatch
+    build: Build, use: Use
 ) -> None:
     """LiteLLM's list may be wrong: then the model thinks, which is told, and no turn is lost."""
     least = thinking("off", has_effort=True, unasked=True, least="minimal")
     more: dict[str, Any] = {"effort": least.effort, "thinking_tokens": least.tokens}
+    name, bad = "openai/gpt-5-mini", failing(400, message="bad effort")
 
-    told, [sent] = await asked(build, monkeypatch, "openai/gpt-5-mini", **more)
-    refused, [first, second] = await asked(
-        build, monkeypatch, "openai/gpt-5-mini", failing(400, message="bad effort"), "fine", **more
-    )
+    told, [sent] = await asked(build, use, name, **more)
+    refused, [first, second] = await asked(build, use, name, bad, "fine", **more)
 
     assert (sent["reasoning_effort"], "reasoning_effort" in told.left_out) == ("minimal", False)
     assert (first["reasoning_effort"], "reasoning_effort" in second) == ("minimal", False)

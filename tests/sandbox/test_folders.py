@@ -19,6 +19,7 @@ from activities.sandbox.inside.confinement import clear
 from activities.sandbox.port import SandboxError
 from activities.sandbox.watcher import used
 from tests.patience import PATIENCE, Stopwatch
+from tests.sandbox import workers
 from tests.sandbox.canaries import open_descriptors
 
 NAME = "d" * 50
@@ -43,11 +44,13 @@ IN_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing is made here
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Path:
+def box(tmp_path: Path) -> Iterator[Path]:
     """A folder, within one that is to be deleted."""
     made = tmp_path / "top" / "box"
     made.mkdir(parents=True)
-    return made
+    yield made
+    if made.exists():
+        clear(str(made))
 
 
 @pytest.fixture
@@ -213,9 +216,8 @@ def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("worker_is", ["endless", "outlived"])
 def test_worker_that_is_killed(temporary: Path, root: Path, worker_is: str) -> None:
     """Where the worker dies while a program runs, the sandbox itself deletes the folders."""
-    script = str(root / "tests/sandbox/workers.py")
-    command = [sys.executable, script, worker_is, "landlock", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
+    command = workers.command(worker_is, "landlock", "2")
+    environment = workers.environment(root, temporary)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"running\n"
@@ -260,7 +262,6 @@ def test_measures_any_depth(box: Path, childless: int) -> None:
 
     size, files = used(box, childless, 10_000)
 
-    clear(str(box))
     assert MIB <= size < 4 * MIB
     assert files == 302
 
@@ -297,9 +298,7 @@ def test_counting_ends(box: Path, childless: int) -> None:
     for number in range(50):
         (box / str(number)).touch()
 
-    _, files = used(box, childless, 10)
-
-    assert files == 11
+    assert used(box, childless, 10)[1] == 11
 
 
 def test_measures_every_folder(box: Path, childless: int) -> None:
@@ -316,7 +315,6 @@ def test_measures_every_folder(box: Path, childless: int) -> None:
 
     _, files = used(box, childless, 10_000)
 
-    clear(str(box))
     assert files == 2 * (1 + 150 + 1) + 60 * 2
     assert open_descriptors() == before
 
@@ -336,7 +334,6 @@ def test_depth_costs_no_more_than_it_adds(box: Path, childless: int) -> None:
         spent.append(time.thread_time() - begin)
     os.close(handle)
 
-    clear(str(box))
     assert spent[1] <= 3 * spent[0]
 
 
@@ -344,7 +341,4 @@ def test_too_deep(box: Path, childless: int) -> None:
     """Folders below a path of 50 KB are more than there may be."""
     dig(box, 1, depth=1_200)
 
-    _, files = used(box, childless, 10_000)
-
-    clear(str(box))
-    assert files == 10_001
+    assert used(box, childless, 10_000)[1] == 10_001

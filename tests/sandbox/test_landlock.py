@@ -28,7 +28,7 @@ def attempt(name, act):
         print(name, errno.errorcode[error.errno], flush=True)
 
 """
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 def _run(code: str, *arguments: str) -> list[str]:
@@ -122,9 +122,7 @@ attempt("signal parent", lambda: os.kill(os.getppid(), 0))
 
 def test_one_kill_ends_everything_inside() -> None:
     """A kill of every process, from within a domain, ends all that was started in it at once."""
-    lines = _run(BOMB)
-
-    assert lines == ["signal keeper EPERM"] * 3 + ["killed True", "signal parent EPERM"]
+    assert _run(BOMB) == ["signal keeper EPERM"] * 3 + ["killed True", "signal parent EPERM"]
 
 
 BECOMES = """
@@ -167,9 +165,7 @@ async def test_disk_at_the_end() -> None:
     sandbox = backends.build("landlock")
     code = "for n in range(8): open(str(n), 'wb').write(bytes(1 << 20))"
 
-    result = await backends.run(sandbox, code, disk_mb=2)
-
-    assert result.status == "disk_limit"
+    assert (await backends.run(sandbox, code, disk_mb=2)).status == "disk_limit"
 
 
 USER = 62_998
@@ -177,7 +173,6 @@ SLEEPING = (
     "import os, sys, time; os.setresuid(*[int(sys.argv[1])] * 3); "
     "print('ready', flush=True); time.sleep(60)"
 )
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 @pytest.fixture
@@ -191,7 +186,7 @@ def left() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-@needs_root
+@AS_ROOT
 def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
     """Everything that the user has is killed."""
     limits.end_all_of(USER)
@@ -199,7 +194,7 @@ def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
     assert left.wait(PATIENCE) == -9
 
 
-@needs_root
+@AS_ROOT
 @pytest.mark.usefixtures("left")
 def test_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it does not end in time it is the sandbox's error, and its folder is deleted."""

@@ -20,12 +20,7 @@ from activities.sandbox.sandbox import ProcessSandbox, build_settings
 from activities.sandbox.watcher import Watch
 from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends, workers
-from tests.sandbox.canaries import (
-    adopt_orphans,
-    descendants,
-    left_open,
-    open_descriptors,
-)
+from tests.sandbox.canaries import adopt_orphans, descendants, left_open, open_descriptors, runs
 
 BACKENDS = ("bubblewrap", "landlock")
 AS_PROCESS_ONE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -37,18 +32,6 @@ def _can_be_process_one() -> bool:
     except OSError:
         return False
     return tried.returncode == 0
-
-
-def _environment(root: Path, tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)}
-
-
-def _runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state.split()[0] != "Z"
 
 
 async def _until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -67,15 +50,12 @@ def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_
     """After many runs in a row all is as after the first, also where the worker is process 1."""
     if process_one and not _can_be_process_one():
         pytest.skip("no namespace of processes can be made here")
-    program = [sys.executable, "-W", "error", str(root / "tests/sandbox/workers.py"), "many"]
-    command = [*(AS_PROCESS_ONE if process_one else ()), *program, backend, str(count)]
+    command = workers.command("-Werror", "many", backend, str(count))
+    command[:0] = AS_PROCESS_ONE if process_one else ()
+    environment = workers.environment(root, tmp_path)
 
     done = subprocess.run(
-        command,
-        env=_environment(root, tmp_path),
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
+        command, env=environment, capture_output=True, timeout=PATIENCE, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -90,8 +70,8 @@ async def test_killed_worker(backend: str, root: Path, tmp_path: Path) -> None:
     """When a worker is killed, all that it runs is gone within a second."""
     adopt_orphans()
     worker = subprocess.Popen(  # noqa: ASYNC220 - it is waited for in bounded time
-        [sys.executable, str(root / "tests/sandbox/workers.py"), "endless", backend, "2"],
-        env=_environment(root, tmp_path),
+        workers.command("endless", backend, "2"),
+        env=workers.environment(root, tmp_path),
         stdout=subprocess.PIPE,
     )
     assert worker.stdout is not None
@@ -99,7 +79,7 @@ async def test_killed_worker(backend: str, root: Path, tmp_path: Path) -> None:
     tree = list(descendants(worker.pid))
 
     worker.kill()
-    gone = await _until(lambda: not any(map(_runs, tree)), 1)
+    gone = await _until(lambda: not any(map(runs, tree)), 1)
 
     worker.wait()
     worker.stdout.close()
@@ -172,10 +152,10 @@ def test_runs_cancelled_at_every_early_moment(
     backend: str, root: Path, tmp_path: Path, orphans: Callable[[], set[int]]
 ) -> None:
     """A worker that adopts no orphans leaves none to process 1, not as a zombie either."""
-    program = [sys.executable, str(root / "tests/sandbox/workers.py"), "cancelled", backend, "80"]
-    environment = _environment(root, tmp_path)
+    command = workers.command("cancelled", backend, "80")
+    environment = workers.environment(root, tmp_path)
 
-    done = subprocess.run(program, env=environment, capture_output=True, timeout=200, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=200, check=False)
     left = orphans()
     _reap(list(left))
 
@@ -217,7 +197,7 @@ async def test_a_number_given_to_another_process(nested: bool) -> None:
             process.reap_first()
             process.close()
 
-        survived = other.poll() is None and _runs(other.pid)
+        survived = other.poll() is None and runs(other.pid)
         other.kill()
     assert survived
 
@@ -240,7 +220,7 @@ async def test_killed_first_process(
     result = await asyncio.wait_for(run, PATIENCE)
 
     assert (result.status, result.signal) == ("killed_by_signal", signal.SIGKILL)
-    assert not any(map(_runs, orphans()))
+    assert not any(map(runs, orphans()))
     _reap(list(orphans()))
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from activities.sandbox.backend import Backend, Launch
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
-from activities.sandbox.watcher import Disk, has_ended
+from activities.sandbox.watcher import Disk
 from mull.multipath.request import Limits
 from tests.patience import PATIENCE, Stopwatch
 from tests.sandbox import backends
-from tests.sandbox.canaries import SECRET, Canaries
+from tests.sandbox.canaries import SECRET, Canaries, runs
 
 SLEEP = "import os, time\nos.fork()\ntime.sleep(60)"
 FORKS = """
@@ -203,19 +203,11 @@ async def test_limits_do_not_wait_for_the_disk(
     run = asyncio.create_task(backends.run(ProcessSandbox(slow, Limits(), 1), code, **limits))
     while not orphans():
         await asyncio.sleep(0.01)
-    while any(map(_runs, orphans())):
+    while any(map(runs, orphans())):
         await asyncio.sleep(0.01)
     slow.looked.set()
 
-    result = await run
-
-    assert result.status == status
-
-
-def _runs(process: int) -> bool:
-    with suppress(OSError):
-        return not has_ended(Path(f"/proc/{process}"))
-    return False
+    assert (await run).status == status
 
 
 # Each limit is passed at once beneath folders that take long to look through.

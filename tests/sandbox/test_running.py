@@ -208,9 +208,7 @@ def test_classification(
     """What the sandbox ended a program for goes first, then a signal, a limit, the exit code."""
     end = Ending(**ending)
 
-    status = classify(fired, end, cpu_seconds, LIMITS)
-
-    assert status == expected
+    assert classify(fired, end, cpu_seconds, LIMITS) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
+from tests.sandbox import workers
 
 NOBODY = 65_534
 # Lays the interpreter where another user can reach it, though it lies in a folder of root's own.
@@ -137,9 +138,8 @@ def _as_another(command: list[str], root: Path, shown: Path) -> list[str]:
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 def test_without_root(backend: str, root: Path, tmp_path: Path) -> None:
     """For a worker without any privilege, whose user the program has too, the same holds."""
-    script = root / "tests/sandbox/workers.py"
-    command = [sys.executable, "-W", "error", "-B", str(script), "hostile", backend, *OUTWITTING]
-    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": "/var/tmp"}  # noqa: S108 - it may be written by any
+    command = workers.command("-Werror", "-B", "hostile", backend, *OUTWITTING)
+    environment = workers.environment(root, Path("/var/tmp"))  # noqa: S108 - it may be written by any
 
     ran = subprocess.run(
         _as_another(command, root, tmp_path),

@@ -149,6 +149,17 @@ async def hostile(backend: str, *names: str) -> None:
     print(json.dumps({"user": os.getuid(), "faults": faults, "left": left}))
 
 
+def command(*words: str) -> list[str]:
+    """Return what starts one of these workers, with options of Python's own before its words."""
+    options = [word for word in words if word.startswith("-")]
+    return [sys.executable, *options, __file__, *words[len(options) :]]
+
+
+def environment(root: Path, temporary: Path) -> dict[str, str]:
+    """Return the variables of a worker whose temporary files lie in a folder."""
+    return {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
+
+
 WORKERS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "endless": endless,
     "outlived": outlived,

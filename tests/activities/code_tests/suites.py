@@ -6,7 +6,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.code_tests.activity import TestingActivities, TestTask
 from activities.sandbox.port import Sandbox
-from mull.multipath.suite import Case, Suite, TestFile, TestReport
+from mull.multipath.suite import Case, Failure, Suite, TestFile, TestReport
 
 
 def cases(**expected: str) -> Suite:
@@ -26,3 +26,12 @@ async def tried(sandbox: Sandbox, code: str, suite: Suite, **fields: Any) -> Tes
     activities = TestingActivities(sandbox)
     task = TestTask(code=code, suite=suite, **fields)
     return await ActivityEnvironment().run(activities.test_code, task)
+
+
+async def failed(
+    sandbox: Sandbox, code: str, suite: Suite, **fields: Any
+) -> tuple[TestReport, Failure]:
+    """Run the activity on its own on code that fails, and return why it does, too."""
+    report = await tried(sandbox, code, suite, **fields)
+    assert report.error is not None
+    return report, report.error

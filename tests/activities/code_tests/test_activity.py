@@ -12,11 +12,7 @@ from mull.multipath.suite import Suite
 from tests.activities.code_tests.suites import cases, file, tried
 from tests.scripted import ScriptedSandbox, answering, finished
 
-RIGHT: list[dict[str, Any]] = [
-    {"case": 0, "value": "4"},
-    {"case": 1, "value": "0"},
-    {"end": True},
-]
+RIGHT: list[dict[str, Any]] = [{"case": 0, "value": "4"}, {"case": 1, "value": "0"}, {"end": True}]
 OVER: dict[str, object] = {"end": True, "passed": 0, "failed": 0}
 SUITE = cases(_2="4", _0="0")
 
@@ -112,9 +108,7 @@ async def test_malformed_lines_of_a_file_s_tests_are_a_failure(
     suite: Suite, said: list[dict[str, object]]
 ) -> None:
     """Counts that are none, and verdicts that contradict each other, are failures of the code."""
-    report = await tried(ScriptedSandbox([answering(*said)]), "", suite)
-
-    assert report.error is not None
+    assert (await tried(ScriptedSandbox([answering(*said)]), "", suite)).error is not None
 
 
 async def test_a_program_is_what_the_task_asks_for() -> None:

@@ -6,6 +6,9 @@ Every fourth is tried: `bench.human_eval` has all.
 import ast
 import asyncio
 
+from temporalio.testing import ActivityEnvironment
+
+from activities.checks import ExamplesTask, read_examples
 from activities.sandbox.port import Sandbox
 from mull.multipath.extraction import examples
 from mull.multipath.suite import Suite, TestReport
@@ -43,15 +46,18 @@ async def test_every_broken_solution_fails_for_the_right_reason(sandbox: Sandbox
     for name, each in reports.items():
         assert each.error is not None, name
         assert each.status == "ok", name
-        assert _is_an_assertion(each.error.test or ""), name
+        assert isinstance(ast.parse(each.error.test or "").body[0], ast.Assert), name
         raised = each.error.message.startswith("TypeError: ")
         assert raised or "broken" in (each.error.got or ""), name
     raising = [each for each in reports.values() if each.error and each.error.got is None]
     assert len(raising) < 3
 
 
-def _is_an_assertion(text: str) -> bool:
-    return isinstance(ast.parse(text).body[0], ast.Assert)
+async def test_the_entry_of_every_problem_is_found() -> None:
+    """Each prompt leaves one function to be written, some beside others."""
+    for each in PROBLEMS:
+        task = ExamplesTask(prompt=each.prompt, entry=None)
+        assert (await ActivityEnvironment().run(read_examples, task)).entry == each.entry
 
 
 async def test_the_examples_of_the_prompts_hold(sandbox: Sandbox) -> None:

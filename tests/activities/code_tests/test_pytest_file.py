@@ -5,7 +5,7 @@ import pytest
 from activities.code_tests.activity import build_program
 from activities.sandbox.port import Sandbox
 from mull.multipath.request import Limits
-from tests.activities.code_tests.suites import cases, file, tried
+from tests.activities.code_tests.suites import cases, failed, file, tried
 
 TESTS = """\
 import pytest
@@ -51,24 +51,46 @@ async def test_code_that_is_wrong_fails(sandbox: Sandbox) -> None:
     """E names the test, what it compared, and the frames of the tests and of the code."""
     code = "def f(x): return x + x if x == 1 else g(x)\ndef g(x): return x\n"
 
-    report = await tried(sandbox, code, file("f_test.py", TESTS))
+    report, error = await failed(sandbox, code, file("f_test.py", TESTS))
 
-    assert report.error is not None
-    assert report.error.test == "f_test.py::test_doubles[2]"
-    assert (report.error.expected, report.error.got) == ("4", "2")
-    assert "assert 2 == (2 * 2)" in report.error.message
-    assert 'File "f_test.py", line 6, in test_doubles' in (report.error.traceback or "")
+    assert (error.test, error.expected, error.got) == ("f_test.py::test_doubles[2]", "4", "2")
+    assert "assert 2 == (2 * 2)" in error.message
+    assert 'File "f_test.py", line 6, in test_doubles' in (error.traceback or "")
     assert [each.passed for each in report.outcomes] == [True, False, False, True]
     assert (report.passed, report.total) == (2, 4)
 
 
-async def test_a_file_that_can_not_be_collected_fails(sandbox: Sandbox) -> None:
-    """Where the tests need what the code lacks, E says what that is."""
-    report = await tried(sandbox, "def g(x): return x\n", file("test_f.py", TESTS))
+@pytest.mark.parametrize(
+    ("code", "text", "seconds", "test", "said", "passed"),
+    [
+        ("def g(x): return x\n", TESTS, 20, "", "cannot import name 'f' from 'solution'", 0),
+        ("def f(x): return x\n", "x = 1\n", 20, "", "found no test to run, or skipped all", 0),
+        (
+            "import os\ndef f(x): return x + x if x == 1 else os._exit(0)\n",
+            *(TESTS, 20, "test_f.py::test_doubles[2]", "ended the process before its tests", 1),
+        ),
+        (
+            "def f(x):\n    while x == 2: pass\n    return x + x\n",
+            *(TESTS, 3, "test_f.py::test_doubles[2]", "the code ran for 3 s and was stopped", 1),
+        ),
+    ],
+    ids=["no collection", "no tests", "an exit", "no end"],
+)
+async def test_what_was_not_checked_has_not_passed(
+    sandbox: Sandbox, code: str, text: str, seconds: int, test: str, said: str, passed: int
+) -> None:
+    """E says why; where the process ended, the tests before it count, and E names the one that ran.
 
-    assert report.error is not None
-    assert "cannot import name 'f' from 'solution'" in report.error.message
-    assert report.passed == 0
+    An exit is told as such.
+    """
+    limits = Limits(wall_seconds=seconds)
+
+    report, error = await failed(sandbox, code, file("test_f.py", text), limits=limits)
+
+    assert said in error.message
+    assert test in (error.test or "")
+    assert (error.status == "exited_early") == ("os._exit" in code)
+    assert report.passed == passed
 
 
 @pytest.mark.parametrize("name", ["test_f", "test_f.v2.py", "test_solution.py"])
@@ -102,14 +124,6 @@ async def test_the_code_has_several_names(
     assert (report.error, report.passed) == (None, 1)
 
 
-async def test_a_file_without_tests_checks_nothing(sandbox: Sandbox) -> None:
-    """What was not checked has not passed."""
-    report = await tried(sandbox, "def f(x): return x\n", file("test_f.py", "x = 1\n"))
-
-    assert report.error is not None
-    assert "pytest found no test to run, or skipped all of them" in report.error.message
-
-
 async def test_a_fixture_that_fails_fails_its_test(sandbox: Sandbox) -> None:
     """An error in the set-up or the tear-down of a test is a failure of it, once."""
     text = (
@@ -124,29 +138,6 @@ async def test_a_fixture_that_fails_fails_its_test(sandbox: Sandbox) -> None:
 
     assert [each.message for each in report.outcomes] == ["KeyError: 'before'", "KeyError: 'after'"]
     assert (report.passed, report.total) == (0, 2)
-
-
-async def test_code_that_ends_the_process_has_not_passed(sandbox: Sandbox) -> None:
-    """The tests before it count, and E names the test that ran."""
-    code = "import os\ndef f(x): return x + x if x == 1 else os._exit(0)\n"
-
-    report = await tried(sandbox, code, file("test_f.py", TESTS))
-
-    assert report.error is not None
-    assert report.error.test == "test_f.py::test_doubles[2]"
-    assert report.error.status == "exited_early"
-    assert (report.passed, report.total) == (1, 6)
-
-
-async def test_a_test_without_end_is_stopped(sandbox: Sandbox) -> None:
-    """The limit ends it, and E names the test that ran."""
-    code = "def f(x):\n    while x == 2: pass\n    return x + x\n"
-
-    report = await tried(sandbox, code, file("test_f.py", TESTS), limits=Limits(wall_seconds=3))
-
-    assert report.error is not None
-    assert report.error.test == "test_f.py::test_doubles[2]"
-    assert report.error.message == "the code ran for 3 s and was stopped"
 
 
 async def test_a_thousand_tests_are_counted(sandbox: Sandbox) -> None:

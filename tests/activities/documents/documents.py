@@ -31,11 +31,7 @@ class Documents:
         return path
 
     async def find(
-        self,
-        prompt: str,
-        passages: int = 8,
-        docs: str = "docs",
-        progress: Progress = unwatched,
+        self, prompt: str, passages: int = 8, docs: str = "docs", progress: Progress = unwatched
     ) -> Retrieval:
         task = RetrievalTask(prompt=prompt, docs=docs, passages=passages)
         return await self.retriever.retrieve(task, progress)

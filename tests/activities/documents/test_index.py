@@ -61,9 +61,7 @@ async def test_words_are_found_in_other_shapes(
     """Stems, accents, joined words, unspaced scripts and the file's name lead to a passage."""
     documents.write("settings/deep.py", text or "nothing else")
 
-    found = await documents.sources(prompt)
-
-    assert found == ["settings/deep.py"]
+    assert await documents.sources(prompt) == ["settings/deep.py"]
 
 
 YEAR_2020 = 1_577_836_800
@@ -171,9 +169,7 @@ async def test_a_damaged_index_is_built_anew(
     if content is not None:
         place.write_bytes(content)
 
-    found = await documents.find("apple")
-
-    assert [each.source for each in found.passages] == ["a.txt"]
+    assert [each.source for each in (await documents.find("apple")).passages] == ["a.txt"]
 
 
 async def test_a_large_folder_is_not_checked_at_every_search(
@@ -191,6 +187,4 @@ async def test_a_large_folder_is_not_checked_at_every_search(
     before = await documents.sources("apple")
     [place] = documents.cache.rglob("index.sqlite3")
     os.truncate(place, 0)  # as another process does with one that is damaged
-    after = await documents.sources("apple")
-
-    assert (before, sorted(after)) == (["a.txt"], ["a.txt", "b.txt"])
+    assert (before, sorted(await documents.sources("apple"))) == (["a.txt"], ["a.txt", "b.txt"])

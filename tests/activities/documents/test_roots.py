@@ -160,39 +160,23 @@ UNKEPT = (
     "the worker can't keep an index of the documents (Permission denied): set MULL_CACHE, where it "
     "runs, to a folder that it may write and that has room, or allow its process more open files"
 )
-FOLDERS = {
+HIDDEN_FILES = dict.fromkeys(
+    (".git/a", ".venv/lib/a", "node_modules/a", "a/__pycache__/a", ".env"), "apple"
+)
+FOLDERS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "what is no text": (
-        {
-            "a.png": "apple",
-            "b.zip": "apple",
-            "c.txt": "binary",
-            "d.dat": "binary",
-            "e.pdf": "apple",
-        },
+        dict.fromkeys(("a.png", "b.zip", "e.pdf"), "apple")
+        | dict.fromkeys(("c.txt", "d.dat"), "binary"),
         ("a broken PDF (1): e.pdf", "no text (4): a.png, b.zip, c.txt and 1 more"),
     ),
-    "hidden and installed": (
-        dict.fromkeys(
-            [".git/a", ".venv/lib/a", "node_modules/a", "a/__pycache__/a", ".env"], "apple"
-        ),
-        (),
-    ),
+    "hidden and installed": (HIDDEN_FILES, ()),
     "links out": (
-        {
-            "../secret/key.txt": "apple",
-            "file.txt": "-> ../secret/key.txt",
-            "folder": "-> ../secret",
-        },
+        {"../secret/key": "apple", "file.txt": "-> ../secret/key", "folder": "-> ../secret"},
         ("links that lead out (2): file.txt, folder",),
     ),
     "links to what is not shown": (
-        {
-            ".aws/key": "apple",
-            "node_modules/pear/read.txt": "apple",
-            "shown": "-> .aws",
-            "shown.txt": "-> .aws/key",
-            "pear": "-> node_modules/pear",
-        },
+        dict.fromkeys((".aws/key", "node_modules/pear/read.txt"), "apple")
+        | {"shown": "-> .aws", "shown.txt": "-> .aws/key", "pear": "-> node_modules/pear"},
         ("links to hidden or installed files (3): pear, shown, shown.txt",),
     ),
     "links within, above and in a circle": (
@@ -310,10 +294,7 @@ async def test_permissions(unprivileged: Documents) -> None:
 
 @pytest.mark.parametrize(
     ("closed", "line"),
-    [
-        ("folder", 'the folder "docs" can\'t be read: permission denied'),
-        ("cache", UNKEPT),
-    ],
+    [("folder", 'the folder "docs" can\'t be read: permission denied'), ("cache", UNKEPT)],
 )
 async def test_folders_without_permission(unprivileged: Documents, closed: str, line: str) -> None:
     """Without permission for the documents or the cache the error says so, and shows no path."""

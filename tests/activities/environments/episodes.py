@@ -1,6 +1,6 @@
 """Episodes by the activities of the executor and the evaluator, as a workflow runs them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from temporalio.testing import ActivityEnvironment
 
@@ -12,7 +12,16 @@ from activities.environments.activity import (
     Setting,
     digest_of,
 )
-from activities.environments.port import Evaluation, Maker, Named, StepResult, TaskRef, Verdict
+from activities.environments.port import (
+    Environment,
+    Evaluation,
+    Maker,
+    Named,
+    StepResult,
+    TaskRef,
+    Verdict,
+)
+from mull.agents.memory import Action, Observation, is_done
 
 
 class Episode:
@@ -23,6 +32,7 @@ class Episode:
         self.task = task
         self.actions: tuple[str, ...] = ()
         self.seen: tuple[str, ...] = ()
+        self.answer = ""
         self.live = LiveEnvironments([Named(task.environment, maker)])
 
     def moved(self) -> "Episode":
@@ -55,3 +65,21 @@ class Episode:
     async def verify(self, answer: str) -> Verdict:
         evaluator = Evaluator(self.live)
         return await ActivityEnvironment().run(evaluator.verify_answer, self._answer(answer))
+
+
+async def of_examples(kind: type[Environment], begun: Callable[[], Episode]) -> list[Episode]:
+    """Act as an environment's two examples say, which must be all that they say it answers.
+
+    Return the episodes; the last action of each is the answer that its example gives.
+    """
+    episodes = []
+    for example in (kind.planner_examples[0], kind.reflector_examples[0].context):
+        episode, items = begun(), example.trajectory.items
+        actions = [item for item in items if isinstance(item, Action)]
+        assert (await episode.begin()).task == example.task
+        seen = await episode.see(*(action.content for action in actions[:-1]))
+        assert seen == [item.content for item in items if isinstance(item, Observation)]
+        assert [is_done(action) for action in actions] == [False] * (len(actions) - 1) + [True]
+        episode.answer = actions[-1].content.partition("[answer]")[2]
+        episodes.append(episode)
+    return episodes

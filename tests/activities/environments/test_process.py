@@ -114,28 +114,23 @@ def test_has_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ("fill", "MemoryError"),
         ("end", "the process of toy ended with 4"),
         ("crash", f"the process of toy ended with {-signal.SIGSEGV}"),
+        (None, f"the process of toy ended with {-signal.SIGKILL}"),
     ],
 )
-def test_ends(toy: Apart, action: str, message: str) -> None:
-    """A process that raises, exits or crashes is an error in words, and is over."""
+def test_ends(toy: Apart, action: str | None, message: str) -> None:
+    """A process that raises, exits, crashes or is killed is an error in words, and is over."""
     process = process_of(toy)
+    if action is None:
+        os.kill(process, signal.SIGKILL)
 
     with pytest.raises(RuntimeError, match=message):
-        toy.step(action)
+        toy.step(action or "wait")
 
     assert not lives(process)
     with pytest.raises(RuntimeError, match="the process of toy has ended"):
         toy.step("wait")
     assert toy.reset(3)
     assert toy.step("wait").observation.startswith("1: wait")
-
-
-def test_killed(toy: Apart) -> None:
-    """A process that is killed between two calls is an error in words."""
-    os.kill(process_of(toy), signal.SIGKILL)
-
-    with pytest.raises(RuntimeError, match="the process of toy ended with -9"):
-        toy.step("wait")
 
 
 def test_hangs() -> None:

@@ -11,7 +11,7 @@ from activities.sandbox.port import Program, Result, Sandbox
 from mull.multipath.cases import runs_apart
 from tests.activities.code_tests.problems import PROBLEMS, Problem, broken
 from tests.activities.environments.episodes import Episode
-from tests.activities.environments.test_code import own
+from tests.activities.environments.test_code import of_own
 
 # Each is put before or after a wrong answer, and passed where the test ran beside it.
 SCRIPT = (
@@ -86,14 +86,15 @@ PROMPT = "def twice(x):\n    return 2 * x\n\n\ndef f(x):\n"
 RIGHT = "def f(x): return x * x\n"
 
 
-def task(folder: Path, test: str, prompt: str = PROMPT, entry: str = "f") -> TaskRef:
+def episode_of(
+    sandbox: Sandbox, folder: Path, test: str, prompt: str = PROMPT, entry: str = "f"
+) -> Episode:
     row = {"task_id": "f", "prompt": prompt, "entry_point": entry, "test": test}
-    return own(folder, row)
+    return of_own(sandbox, folder, row)
 
 
 async def verified(sandbox: Sandbox, folder: Path, test: str, *answers: str) -> list[Verdict]:
-    ref = task(folder, test)
-    episode = Episode(code_tasks(sandbox, {"MULL_TASKS": str(folder)}), ref)
+    episode = episode_of(sandbox, folder, test)
     return [await episode.verify(f"```python\n{answer}```") for answer in answers]
 
 
@@ -344,20 +345,20 @@ async def test_an_argument_that_the_code_clears_is_no_pass_by_cases(
     assert [(one.passed, one.verified_by) for one in found] == [(True, "script"), (True, "cases")]
 
 
-@pytest.mark.parametrize("name", ["Shout", "Stack"])
+@pytest.mark.parametrize(
+    ("name", "prompt", "answer", "test", "by"),
+    [
+        ("Shout", "def Shout(x):\n", "def Shout(x):\n    return x.upper()\n",
+         "assert Shout('a') == 'A'", "cases"),
+        ("Stack", "class Stack:\n", "class Stack:\n    def size(self): return 0\n",
+         "assert Stack().size() == 0", "script"),
+    ],
+)  # fmt: skip
 async def test_a_name_with_a_capital_is_a_function_where_the_prompt_says_so(
-    sandbox: Sandbox, tmp_path: Path, name: str
+    sandbox: Sandbox, tmp_path: Path, name: str, prompt: str, answer: str, test: str, by: str
 ) -> None:
     """Of a class the test uses objects, which can't leave the program."""
-    shout = "def Shout(x):\n    return x.upper()\n"
-    stack = "class Stack:\n    def size(self): return 0\n"
-    prompt, answer, test, by = {
-        "Shout": ("def Shout(x):\n", shout, "assert Shout('a') == 'A'", "cases"),
-        "Stack": ("class Stack:\n", stack, "assert Stack().size() == 0", "script"),
-    }[name]
-    ref = task(tmp_path, test, prompt, name)
-
-    found = await Episode(code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)}), ref).verify(answer)
+    found = await episode_of(sandbox, tmp_path, test, prompt, name).verify(answer)
 
     assert (found.passed, found.verified_by) == (True, by)
 
@@ -376,8 +377,8 @@ class Recording:
 
 async def test_no_program_has_both_the_test_and_the_code(sandbox: Sandbox, tmp_path: Path) -> None:
     """What a call should give never enters the sandbox in which the code is."""
-    kept, ref = Recording(sandbox), task(tmp_path, "assert f(3) + f(3) != 'zanzibar'\n")
-    episode = Episode(code_tasks(kept, {"MULL_TASKS": str(tmp_path)}), ref)
+    kept = Recording(sandbox)
+    episode = episode_of(kept, tmp_path, "assert f(3) + f(3) != 'zanzibar'\n")
 
     found = await episode.verify("```python\ndef f(x): return 'a'  # mombasa\n```")
 
@@ -388,9 +389,7 @@ async def test_no_program_has_both_the_test_and_the_code(sandbox: Sandbox, tmp_p
 
 async def test_tests_of_one_s_own_run_apart_too(sandbox: Sandbox, tmp_path: Path) -> None:
     """An evaluation says whether the code could forge it, and what forged it no longer passes."""
-    ref = task(tmp_path, "assert f(3) == 9\n")
-    maker = code_tasks(sandbox, {"MULL_TASKS": str(tmp_path)})
-    apart, beside = Episode(maker, ref), Episode(maker, ref)
+    apart, beside = (episode_of(sandbox, tmp_path, "assert f(3) == 9\n") for _ in range(2))
     await apart.act("test\n```python\nassert abs(f(3) - 9) < 1\n```")
     await beside.act(
         "test\n```python\nimport os\nassert abs(f(3) - os.cpu_count() * 0 - 9) < 1\n```"

@@ -20,6 +20,8 @@ from tests.activities.test_checks import slowest_turn
 from tests.patience import Stopwatch
 
 OWN = "tests.activities.tools.own_tools"
+UNCHECKED = "they can't be checked by the tool's schema: "
+ENDLESS = {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
 
 
 async def called(name: str, arguments: dict[str, Any], seconds: float = 20.0) -> ToolOutcome:
@@ -34,9 +36,9 @@ async def test_no_secret_of_the_worker_is_told(monkeypatch: pytest.MonkeyPatch) 
     """What a tool returns or raises has none, whatever it put there."""
     monkeypatch.setenv("OWN_API_KEY", "abcdefgh-1234")
 
-    given = {"stay": {"city": "abcdefgh-1234", "nights": 2}}
+    outcome = await called("book", {"stay": {"city": "abcdefgh-1234", "nights": 2}})
 
-    assert (await called("book", given)).content == "2 nights in [secret]"
+    assert outcome.content == "2 nights in [secret]"
 
 
 def test_a_function_describes_its_tool() -> None:
@@ -56,39 +58,25 @@ def test_a_function_describes_its_tool() -> None:
     assert (book.timeout_seconds, sleep.timeout_seconds) == (45, 5)
 
 
+SUNDAY = {"city": "Bonn", "on": "2026-11-22"}
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "status", "said"),
     [
-        (
-            "weather",
-            {"city": "Bonn", "on": "2026-11-22"},
-            "ok",
-            '{"city":"Bonn","weekday":"Sunday","days":1}',
-        ),
+        ("weather", SUNDAY, "ok", '{"city":"Bonn","weekday":"Sunday","days":1}'),
         ("book", {"stay": {"city": "Bonn", "nights": 2}}, "ok", "2 nights in Bonn"),
         ("crash", {}, "error", "ZeroDivisionError: division by zero"),
         ("gone", {}, "unknown", "this worker has no tool gone"),
         ("weather", {"city": "Bonn"}, "invalid", "'on' is a required property"),
-        (
-            "weather",
-            {"city": "Bonn", "on": "soon"},
-            "invalid",
-            "on: should be a valid date or datetime, input is too short",
-        ),
-        (
-            "book",
-            {"stay": {"city": "Bonn", "nights": 0}},
-            "invalid",
-            "stay: nights: 0 is less than the minimum of 1",
-        ),
-        (
-            "weather",
-            {"city": "Bonn", "on": "2026-11-22", "key": 1},
-            "invalid",
-            "Additional properties are not allowed ('key' was unexpected)",
-        ),
+        ("weather", SUNDAY | {"on": "soon"}, "invalid",
+         "on: should be a valid date or datetime, input is too short"),
+        ("book", {"stay": {"city": "Bonn", "nights": 0}}, "invalid",
+         "stay: nights: 0 is less than the minimum of 1"),
+        ("weather", SUNDAY | {"key": 1}, "invalid",
+         "Additional properties are not allowed ('key' was unexpected)"),
     ],
-)
+)  # fmt: skip
 async def test_a_call_ends_in_words_for_the_model(
     name: str, arguments: dict[str, Any], status: str, said: str
 ) -> None:
@@ -177,9 +165,7 @@ async def test_what_a_schema_refers_to_is_not_fetched() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         far = f"http://127.0.0.1:{server.server_port}/schema.json"
-        tool = Tool(name="far", parameters={"type": "object", "$ref": far})
-        task = CallTask(tool=tool, arguments={}, timeout_seconds=20)
-        wrong = await ActivityEnvironment().run(check_arguments, task)
+        wrong = await checked({"type": "object", "$ref": far})
         server.shutdown()
 
     assert wrong is not None
@@ -192,22 +178,23 @@ async def test_what_a_schema_refers_to_is_not_fetched() -> None:
     [
         ({"type": "object"}, None),
         ({"type": "object", "required": ["a"]}, "'a' is a required property"),
-        ({"type": "nothing"}, "they can't be checked by the tool's schema: SchemaError: "),
-        (
-            {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
-            "they can't be checked by the tool's schema: RecursionError: ",
-        ),
+        ({"type": "nothing"}, f"{UNCHECKED}SchemaError: "),
+        (ENDLESS, f"{UNCHECKED}RecursionError: "),
     ],
 )
 async def test_arguments_are_checked_before_anyone_is_asked(
     schema: dict[str, Any], wrong: str | None
 ) -> None:
     """A schema that is none, or that has no end, is said to be so."""
-    task = CallTask(tool=Tool(name="a", parameters=schema), arguments={}, timeout_seconds=20)
-
-    said = await ActivityEnvironment().run(check_arguments, task)
+    said = await checked(schema)
 
     assert (said is None) if wrong is None else (said or "").startswith(wrong)
+
+
+async def checked(schema: dict[str, Any]) -> str | None:
+    """Check no arguments by a schema."""
+    task = CallTask(tool=Tool(name="a", parameters=schema), arguments={}, timeout_seconds=20)
+    return await ActivityEnvironment().run(check_arguments, task)
 
 
 @pytest.mark.parametrize(

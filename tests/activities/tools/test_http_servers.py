@@ -82,12 +82,10 @@ async def test_a_reply_that_drips_is_left_after_a_while(
     """Nothing goes on reading it, and the connection stays: the server may only take long."""
     monkeypatch.setattr(servers, "REPLY_SECONDS", 2.0)
     outcome = await worker.call(name, seconds=1.0)
-    [server] = worker.activities._servers.values()
-    [connection] = server._connections  # type: ignore[attr-defined]
 
     assert (outcome.status, outcome.content) == ("timeout", "no answer within 1 s")
     await until(lambda: f"{name}_ended" in worker.called())
-    assert not connection.ended()
+    assert not worker.connection.ended()
 
 
 async def test_a_reply_that_is_to_be_asked_for_again_is_none(worker: Worker) -> None:

@@ -34,6 +34,7 @@ from tests.patience import PATIENCE, Stopwatch, patiently
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 READS = {"read_only": ["add", "die_once"]}
+LEFT_OUT = "left out, for their schemas or for names that stand twice"
 
 
 class Worker:
@@ -42,6 +43,17 @@ class Worker:
     def __init__(self, activities: ToolActivities, calls: Path) -> None:
         self.activities, self.calls = activities, calls
         self.run = ActivityEnvironment().run
+
+    @property
+    def server(self) -> Any:
+        """The one server."""
+        [server] = self.activities._servers.values()
+        return server
+
+    @property
+    def connection(self) -> Any:
+        """The newest connection to it."""
+        return self.server._connections[-1]
 
     async def listing(self, *names: str) -> Listing:
         return await self.run(self.activities.list_tools, ListTask(names=names or None))
@@ -107,39 +119,28 @@ async def answered(work: Callable[[], Awaitable[Listing]]) -> Listing:
 
 
 async def test_a_server_shows_its_tools_and_its_claims_count_for_nothing(worker: Worker) -> None:
-    """All claim that they only read; the file says so of two."""
+    """All claim that they only read; the file says so of two. One is left out for its schema."""
     found = await worker.listing()
 
     tools = {tool.name: tool for tool in found.tools}
     assert tools["shop__add"].parameters["required"] == ["first", "second"]
-    assert {name for name, tool in tools.items() if tool.read_only} == {
-        "shop__add",
-        "shop__die_once",
-    }
+    reading = {name for name, tool in tools.items() if tool.read_only}
+    assert reading == {"shop__add", "shop__die_once"}
     assert not any(tool.idempotent for tool in tools.values())
     assert {tool.group for tool in tools.values()} == {"shop"}
-
-
-async def test_a_schema_that_is_too_large_is_left_out_and_named(worker: Worker) -> None:
-    """The other tools of the server are there."""
-    found = await worker.listing()
-
-    assert "shop__huge" not in {tool.name for tool in found.tools}
-    assert found.warnings == (
-        "shop: 1 tool left out, for their schemas or for names that stand twice: huge",
-    )
+    assert "shop__huge" not in tools
+    assert found.warnings == (f"shop: 1 tool {LEFT_OUT}: huge",)
 
 
 async def test_a_tool_that_changes_once_it_was_checked_is_not_called(worker: Worker) -> None:
     """Another turn's listing may have learned of it since."""
     await worker.listing()
-    [server] = worker.activities._servers.values()
-    found = await server.find("shop__add")
-    assert found is not None
-    checked = found.model_copy(update={"parameters": {"type": "object"}})
+    checked = (await worker.server.find("shop__add")).model_copy(
+        update={"parameters": {"type": "object"}}
+    )
 
     with pytest.raises(ToolError, match="have just changed, so it was not called"):
-        await server.call(checked, {"first": 1, "second": 2})
+        await worker.server.call(checked, {"first": 1, "second": 2})
     assert worker.called() == []
 
 
@@ -160,6 +161,8 @@ async def test_a_name_that_no_provider_takes_is_written_otherwise(worker: Worker
         ("add", {"first": 2, "second": 3}, "ok", "5"),
         ("fail", {}, "error", "no such file: /a"),
         ("parts", {}, "ok", "[image, which can't be shown here]\n\n[a link: file:///a]"),
+        # It says that it was cut, that there was a reflection, and what to call.
+        ("forge", {}, "ok", FORGED),
         ("add", {"first": 2}, "invalid", "'second' is a required property"),
         ("add", {"first": "2", "second": 3}, "invalid", "first: '2' is not of type 'integer'"),
     ],
@@ -167,17 +170,14 @@ async def test_a_name_that_no_provider_takes_is_written_otherwise(worker: Worker
 async def test_a_call_ends_in_words_for_the_model(
     worker: Worker, name: str, arguments: dict[str, Any], status: str, said: str
 ) -> None:
-    """What is wrong is the tool's error; a result of a hostile schema is not checked by it."""
+    """A result is text alone, whatever it forges, and is not checked by a hostile schema.
+
+    Wrong arguments never reach the server.
+    """
     outcome = await worker.call(name, **arguments)
 
     assert (outcome.status, outcome.content) == (status, said)
-
-
-async def test_wrong_arguments_never_reach_the_server(worker: Worker) -> None:
-    """Nothing was run."""
-    await worker.call("add", first=2)
-
-    assert worker.called() == []
+    assert worker.called() == ([] if status == "invalid" else [name])
 
 
 async def test_a_schema_that_refers_to_an_address_is_not_fetched(worker: Worker) -> None:
@@ -228,8 +228,7 @@ async def test_a_call_that_only_reads_is_made_again_where_its_server_dies(worker
 async def test_a_server_that_was_killed_between_calls_is_started_anew(worker: Worker) -> None:
     """Nothing was under way, so that what writes is called too; nothing is left of the first."""
     await worker.call("forge")
-    [server] = worker.activities._servers.values()
-    connection = server._connections[-1]  # type: ignore[attr-defined]
+    connection = worker.connection
     os.kill(int(worker.calls.with_suffix(".pid").read_text()), signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
         while not connection.ended():
@@ -268,9 +267,7 @@ async def test_a_server_that_floods_is_ended_after_its_time_out(worker: Worker) 
 
     assert (await work).status == "timeout"
     assert delayed < 1
-    [server] = worker.activities._servers.values()
-    [connection] = server._connections  # type: ignore[attr-defined]
-    await asyncio.wait_for(connection.task, PATIENCE)
+    await asyncio.wait_for(worker.connection.task, PATIENCE)
 
 
 async def test_a_server_that_never_answers_costs_a_listing_its_time_out(
@@ -345,18 +342,9 @@ async def test_of_tools_with_the_same_name_the_first_counts(tmp_path: Path) -> N
 
     names = ["shop__add", "shop__a_dd", f"shop__{LONG}"[:64]]
     assert [tool.name for tool in found.tools] == names
-    twice = "left out, for their schemas or for names that stand twice"
-    assert found.warnings == (f"shop: 3 tools {twice}: add, a.dd, {LONG}e",)
+    assert found.warnings == (f"shop: 3 tools {LEFT_OUT}: add, a.dd, {LONG}e",)
     assert (added, long) == ("a function of the worker", FORGED)
     assert worker.called() == ["a", "dd", LONG]
-
-
-async def test_what_a_result_forges_is_text_alone(worker: Worker) -> None:
-    """It says that it was cut, that there was a reflection, and what to call: none of it counts."""
-    outcome = await worker.call("forge")
-
-    assert (outcome.status, outcome.content) == ("ok", FORGED)
-    assert worker.called() == ["forge"]
 
 
 async def test_a_server_has_of_the_workers_variables_what_the_file_names(
@@ -434,27 +422,22 @@ def until_open(url: str) -> None:
             return
 
 
+CHOOSE = "mcpServers.shop: give either a command or a url"
+TYPES = "mcpServers.shop.type: should be 'stdio', 'http' or 'streamable-http'"
+SCHEMES = "mcpServers.shop: the url does not begin with http:// or https://"
+HEADED = {"url": "https://a", "headers": {"X": "${GONE}"}}
+MISNAMED = {"command": "a", "mull": {"readonly": ["*"]}}
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({}, "mcpServers.shop: give either a command or a url"),
-        ({"command": "a", "url": "http://b"}, "mcpServers.shop: give either a command or a url"),
-        (
-            {"url": "file:///etc/passwd"},
-            "mcpServers.shop: the url does not begin with http:// or https://",
-        ),
-        (
-            {"url": "https://a", "headers": {"X": "${GONE}"}},
-            "the variable GONE is not set",
-        ),
-        (
-            {"command": "a", "mull": {"readonly": ["*"]}},
-            "mcpServers.shop.mull.readonly: no such field",
-        ),
-        (
-            {"type": "sse", "url": "https://a"},
-            "mcpServers.shop.type: should be 'stdio', 'http' or 'streamable-http'",
-        ),
+        ({}, CHOOSE),
+        ({"command": "a", "url": "http://b"}, CHOOSE),
+        ({"url": "file:///etc/passwd"}, SCHEMES),
+        (HEADED, "the variable GONE is not set"),
+        (MISNAMED, "mcpServers.shop.mull.readonly: no such field"),
+        ({"type": "sse", "url": "https://a"}, TYPES),
     ],
 )
 def test_a_file_that_is_wrong_is_refused(entry: Any, said: str) -> None:
