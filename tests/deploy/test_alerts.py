@@ -19,7 +19,7 @@ from commands.embedded import free_port
 from mull.connection import connect, pollers
 from tests import forks
 from tests.conftest import begin
-from tests.deploy.conftest import ALERTS, documents
+from tests.deploy.conftest import ALERTS, RULES, documents
 from tests.e2e.test_service import get
 from tests.patience import PATIENCE
 from tests.workflows.test_versions import Held, make_current, serving, until_begun
@@ -42,9 +42,7 @@ def test_each_alert_fires_when_it_must() -> None:
     promtool("test", "rules", str(TESTS))
 
 
-@pytest.mark.parametrize(
-    "name", [rule["alert"] for group in documents(ALERTS)[0]["groups"] for rule in group["rules"]]
-)
+@pytest.mark.parametrize("name", [rule["alert"] for rule in RULES])
 def test_each_alert_has_its_tests(name: str) -> None:
     """One where it fires, one two hours later, and one where it does not."""
     firing: list[int] = []
@@ -149,11 +147,7 @@ def fired(samples: list[str], folder: Path) -> None:
         for name, _, value in (line.rpartition(" ") for line in samples)
     ]
     version = {"build_id": "0.2.0", "task_queue": "mull-llm"}
-    [rule] = [
-        rule
-        for rule in documents(ALERTS)[0]["groups"][0]["rules"]
-        if rule["alert"] == "MullVersionNotServed"
-    ]
+    [rule] = [rule for rule in RULES if rule["alert"] == "MullVersionNotServed"]
     told = {
         "summary": "Version 0.2.0 has no worker on mull-llm: its runs wait.",
         "runbook_url": rule["annotations"]["runbook_url"],

@@ -11,9 +11,8 @@ import pytest
 from commands.command import MOUNTED
 from commands.embedded import Place
 from mull.encryption import EncryptionCodec, codec_from
-from tests.deploy.conftest import COMPOSE, DEPLOY, ROOT, documents
+from tests.deploy.conftest import COMPOSE, DEPLOY, OWN_SERVICES, ROOT, SERVICES, documents, served
 
-SERVICES = documents(COMPOSE)[0]["services"]
 # What docs/deploy.md says to do for keys.
 STEPS = re.findall(
     r"^ {4,6}((?:printf|echo|chmod) .*\bkeys\b.*)$",
@@ -79,17 +78,11 @@ def test_a_worker_serves_with_the_environment_of_compose(
     """No variable that Compose sets to nothing ends it."""
     given = environment_of("workflows", keys if encrypts else keys / "nothing")
     environment = {**given, "PATH": os.defpath, "TEMPORAL_ADDRESS": place.address}
-    command = [sys.executable, str(ROOT / "worker.py"), "--queues", "mull"]
-    lines = []
 
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as worker:
-        for line in worker.stderr or ():
-            lines.append(line)
-            if " serving " in line:
-                worker.terminate()
+    code, log = served([sys.executable, str(ROOT / "worker.py"), "--queues", "mull"], environment)
 
-    assert worker.returncode == 0, lines
-    assert any(f"serving mull at {place.address}" in line for line in lines)
+    assert code == 0, log
+    assert f"serving mull at {place.address}" in log
 
 
 def test_the_database_is_reached_by_temporal_alone() -> None:
@@ -112,7 +105,7 @@ def test_every_service_has_limits(service: str) -> None:
     assert stated["logging"]["options"] == {"max-size": "20m", "max-file": "5"}
 
 
-@pytest.mark.parametrize("service", ["workflows", "llm", "code", "tools"])
+@pytest.mark.parametrize("service", OWN_SERVICES)
 def test_each_worker_is_given_its_own_secrets_alone(service: str) -> None:
     """The folder of no other one is mounted, and nothing can be written to its own."""
     assert SERVICES[service]["volumes"] == [f"./secrets/{service}:{MOUNTED}:ro"]

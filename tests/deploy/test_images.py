@@ -7,7 +7,6 @@ the environment of the tests. A worker then runs as in a container: another user
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from commands.embedded import Place
-from tests.deploy.conftest import COMPOSE, DEPLOY, ROOT, WORKERS, documents
+from tests.deploy.conftest import DEPLOY, OWN_SERVICES, ROOT, SERVICES, WORKERS, served
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 CODE = [
@@ -152,8 +151,7 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 def test_the_first_process_of_every_worker_reaps_orphans() -> None:
     """It is an init, in each image of a worker, and neither Compose nor Kubernetes replaces it."""
     entries = re.findall(r'^ENTRYPOINT \[(.*"mull-worker".*)\]$', DOCKERFILE, re.MULTILINE)
-    services = documents(COMPOSE)[0]["services"]
-    workers = [services[name] for name in ("workflows", "llm", "code", "tools")]
+    workers = [SERVICES[name] for name in OWN_SERVICES]
     pods = [path.read_text("utf-8") for path in WORKERS.glob("*.yaml")]
 
     assert len(entries) == 4
@@ -185,27 +183,14 @@ def test_a_code_worker_serves_in_its_image(
     """Without root or capabilities a sandbox passes: Landlock, where no namespace can be made."""
     command = [*AS[setting], str(code_image / "bin/mull-worker"), "--queues", "code"]
     environment = {"PATH": os.defpath, "TEMPORAL_ADDRESS": place.address, "HOME": "/nowhere"}
-    process = subprocess.Popen(
-        command,
-        env=environment,
-        cwd="/",
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
-    lines = []
-    with process:
-        for line in process.stderr or ():
-            lines.append(line)
-            if " serving " in line:
-                process.send_signal(signal.SIGTERM)
 
-    log = "".join(lines)
+    code, log = served(command, environment)
+
     chosen = re.findall(r"sandbox: (\w+) ", log)
     assert f"serving mull-code at {place.address}" in log
     assert set(chosen) <= backends
     assert chosen
-    assert process.returncode == 0
+    assert code == 0
 
 
 def test_a_code_worker_without_the_extra_serves_and_says_so(
@@ -220,19 +205,10 @@ def test_a_code_worker_without_the_extra_serves_and_says_so(
     begun = [str(bare / "bin/python"), str(site / "worker.py"), "--queues", "code"]
     wanted = "from activities.sandbox.packages import importable; importable(('pytest',))"
 
-    lines = []
-    with subprocess.Popen(
-        begun, env=environment, cwd="/", stderr=subprocess.PIPE, text=True
-    ) as one:
-        for line in one.stderr or ():
-            lines.append(line)
-            if " serving " in line:
-                one.send_signal(signal.SIGTERM)
+    _, log = served(begun, environment)
     refused = subprocess.run(
         [begun[0], "-c", wanted], env=environment, capture_output=True, text=True, check=False
     ).stderr
-
-    log = "".join(lines)
     assert f"serving mull-code at {place.address}" in log
     assert "no numpy and no pytest: pip install 'mull[code]'" in log
     assert "pytest is not installed on this worker: pip install 'mull[code]'" in refused

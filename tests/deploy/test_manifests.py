@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
-import promql_parser
 import pytest
 
 import starter
@@ -20,7 +19,17 @@ from commands.command import MOUNTED
 from commands.doctor import QUEUES
 from mull import telemetry
 from mull.sampling.request import SelfConsistencyRequest
-from tests.deploy.conftest import ALERTS, COMPOSE, DASHBOARDS, DEPLOY, ROOT, WORKERS, documents
+from tests.deploy.conftest import (
+    COMPOSE,
+    DASHBOARDS,
+    DEPLOY,
+    OWN_SERVICES,
+    ROOT,
+    RULES,
+    SERVICES,
+    WORKERS,
+    documents,
+)
 from workflows.times import call_times
 
 KUBERNETES = "1.33"
@@ -45,6 +54,11 @@ def rendered(folder: Path) -> list[Any]:
         pytest.skip("kubectl is not installed, which puts the manifests together")
     command = ["kubectl", "kustomize", str(folder)]
     return documents(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def of_kind(folder: Path, kind: str) -> list[Any]:
+    """Return the documents of a kind that a kustomization has."""
+    return [each for each in rendered(folder) if each["kind"] == kind]
 
 
 @cache
@@ -94,9 +108,7 @@ def test_a_version_is_the_same_everywhere() -> None:
     """
     [kustomization] = documents(WORKERS / "kustomization.yaml")
     [tag] = {image["newTag"] for image in kustomization["images"]}
-    found = rendered(WORKERS)
-
-    deployments = {each["metadata"]["name"]: each for each in found if each["kind"] == "Deployment"}
+    deployments = {each["metadata"]["name"]: each for each in of_kind(WORKERS, "Deployment")}
     assert all(name.endswith("-" + tag.replace(".", "-")) for name in deployments)
     for deployment in deployments.values():
         labels = deployment["spec"]["template"]["metadata"]["labels"]
@@ -106,7 +118,7 @@ def test_a_version_is_the_same_everywhere() -> None:
         assert container["env"] == [{"name": "BUILD_ID", "value": tag}]
         assert "--build-id=$(BUILD_ID)" in container["args"]
         assert container["image"].endswith(f":{tag}")
-    scaled = [each["spec"] for each in found if each["kind"] == "ScaledObject"]
+    scaled = [each["spec"] for each in of_kind(WORKERS, "ScaledObject")]
     assert {each["scaleTargetRef"]["name"] for each in scaled} == set(deployments)
     triggers = [each["triggers"][0]["metadata"] for each in scaled]
     assert {each["workerDeploymentBuildIdFromEnv"] for each in triggers} == {"BUILD_ID"}
@@ -116,18 +128,17 @@ def test_a_version_is_the_same_everywhere() -> None:
 def containers(folder: Path) -> dict[str, Any]:
     """Return the container and the volumes of each kind of worker."""
     found = {}
-    for each in rendered(folder):
-        if each["kind"] == "Deployment":
-            pod = each["spec"]["template"]["spec"]
-            name = each["metadata"]["labels"]["app.kubernetes.io/component"]
-            found[name] = (pod["containers"][0], pod["volumes"])
+    for each in of_kind(folder, "Deployment"):
+        pod = each["spec"]["template"]["spec"]
+        name = each["metadata"]["labels"]["app.kubernetes.io/component"]
+        found[name] = (pod["containers"][0], pod["volumes"])
     return found
 
 
 def test_every_worker_states_what_it_needs_and_none_is_alone() -> None:
     """CPU and memory are requested, memory is limited, and two of each stand from the start."""
     resources = [container["resources"] for container, _ in containers(WORKERS).values()]
-    scaled = [each["spec"] for each in rendered(WORKERS) if each["kind"] == "ScaledObject"]
+    scaled = [each["spec"] for each in of_kind(WORKERS, "ScaledObject")]
 
     assert len(resources) == len(scaled) == len(QUEUES)
     assert all({"cpu", "memory"} == set(each["requests"]) for each in resources)
@@ -173,11 +184,7 @@ def test_production_has_images_by_digest_and_secrets_as_files(tmp_path: Path) ->
 
 def test_every_pod_is_restricted() -> None:
     """Another user than root, no capability, nothing to write to but its scratch, no token."""
-    pods = [
-        each["spec"]["template"]["spec"]
-        for each in rendered(WORKERS)
-        if each["kind"] == "Deployment"
-    ]
+    pods = [each["spec"]["template"]["spec"] for each in of_kind(WORKERS, "Deployment")]
 
     assert len(pods) == len(QUEUES)
     for pod in pods:
@@ -200,39 +207,29 @@ def test_a_worker_of_code_reaches_temporal_alone() -> None:
     """No policy lets anything out of its pod but names and Temporal's port, and it has no key."""
     labels = {"app.kubernetes.io/name": "mull", "app.kubernetes.io/component": "code"}
     ports = set()
-    for policy in rendered(DEPLOY / "kubernetes/shared"):
-        if policy["kind"] != "NetworkPolicy":
-            continue
+    for policy in of_kind(DEPLOY / "kubernetes/shared", "NetworkPolicy"):
         rules = policy["spec"]["podSelector"].get("matchExpressions", [])
         if all(labels[rule["key"]] in rule["values"] for rule in rules):
             for egress in policy["spec"].get("egress", []):
                 ports |= {port["port"] for port in egress["ports"]}
-    services = documents(COMPOSE)[0]["services"]
-    [code] = [
-        each
-        for each in rendered(WORKERS)
-        if each["kind"] == "Deployment" and each["metadata"]["name"].startswith("mull-code")
-    ]
-    sources = [
-        next(iter(each.values()))["name"]
-        for each in code["spec"]["template"]["spec"]["containers"][0]["envFrom"]
-    ]
+    code, _ = containers(WORKERS)["code"]
+    sources = [next(iter(each.values()))["name"] for each in code["envFrom"]]
 
     assert ports == {53, 7233}
-    assert services["code"]["networks"] == ["code"]
+    assert SERVICES["code"]["networks"] == ["code"]
     assert documents(COMPOSE)[0]["networks"]["code"] == {"internal": True}
-    assert services["code"]["environment"] == {
+    assert SERVICES["code"]["environment"] == {
         "TEMPORAL_ADDRESS": "temporal:7233",
         "TEMPORAL_NAMESPACE": "default",
     }
-    assert services["code"]["env_file"] == [{"path": "code-keys.env", "required": False}]
+    assert SERVICES["code"]["env_file"] == [{"path": "code-keys.env", "required": False}]
     assert sources == ["mull-server", "mull-temporal", "mull-code"]
 
 
-@pytest.mark.parametrize("service", ["workflows", "llm", "code", "tools"])
+@pytest.mark.parametrize("service", OWN_SERVICES)
 def test_compose_confines_its_workers(service: str) -> None:
     """Each has no capability, gains none, and writes to memory alone."""
-    known = documents(COMPOSE)[0]["services"][service]
+    known = SERVICES[service]
 
     assert known["cap_drop"] == ["ALL"]
     assert known["security_opt"] == ["no-new-privileges:true"]
@@ -240,32 +237,12 @@ def test_compose_confines_its_workers(service: str) -> None:
     assert known["build"]["target"] == service
 
 
-def expressions() -> list[tuple[str, str]]:
-    """List each query of an alert and of a dashboard, with its name."""
-    rules = documents(ALERTS)[0]["groups"][0]["rules"]
-    found = [(rule["alert"], rule["expr"]) for rule in rules]
-    for path in DASHBOARDS:
-        for panel in json.loads(path.read_text("utf-8"))["panels"]:
-            found += [(panel["title"], target["expr"]) for target in panel["targets"]]
-    return found
-
-
-@pytest.mark.parametrize("query", [query for _, query in expressions()])
-def test_each_query_is_promql(query: str) -> None:
-    """Prometheus would read it, with Grafana's own variables put in."""
-    given = query.replace("$__rate_interval", "5m").replace("$__range", "6h")
-
-    assert promql_parser.parse(given)
-
-
 def test_each_alert_has_its_runbook() -> None:
     """What it links to is a heading of the runbooks, and no runbook is without its alert."""
     text = (ROOT / "docs/runbooks.md").read_text("utf-8")
     headings = set(re.findall(r"^## (Mull\w+)$", text, re.MULTILINE))
-    rules = documents(ALERTS)[0]["groups"][0]["rules"]
-
-    assert headings == {rule["alert"] for rule in rules}
-    for rule in rules:
+    assert headings == {rule["alert"] for rule in RULES}
+    for rule in RULES:
         assert rule["annotations"]["runbook_url"] == f"docs/runbooks.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in {"page", "ticket"}
         assert rule["annotations"]["summary"]
@@ -316,7 +293,6 @@ def test_what_is_named_exists(path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_compose_names_its_own_services_and_pins_images() -> None:
     """Whom Prometheus reads, where spans go, what Grafana asks; and no image is just the latest."""
-    services = documents(COMPOSE)[0]["services"]
     configs = [path.read_text("utf-8") for path in (DEPLOY / "compose").rglob("*.yaml")]
     hosts = re.findall(r"http://([a-z]+):\d+|\[([a-z]+):\d+\]", "\n".join(configs))
     [scraped] = [
@@ -325,9 +301,9 @@ def test_compose_names_its_own_services_and_pins_images() -> None:
         if each["job_name"] == "mull"
     ]
 
-    assert {name for pair in hosts for name in pair if name} <= set(services)
-    assert set(scraped) == {"workflows", "llm", "code", "tools"} <= set(services)
-    for service in services.values():
+    assert {name for pair in hosts for name in pair if name} <= set(SERVICES)
+    assert set(scraped) == set(OWN_SERVICES) <= set(SERVICES)
+    for service in SERVICES.values():
         assert re.search(r":(v?\d[\w.-]+|\$\{MULL_TAG:-\d[\d.]+\})$", service["image"])
 
 
@@ -367,7 +343,7 @@ def test_nothing_kills_a_worker_before_its_calls_have_ended() -> None:
         ),
         *(
             [each["stop_grace_period"].removesuffix("s")]
-            for each in documents(COMPOSE)[0]["services"].values()
+            for each in SERVICES.values()
             if "stop_grace_period" in each
         ),
     ]

@@ -19,7 +19,7 @@ from mull.connection import TASK_QUEUE, connect
 from mull.sampling.rules import Stopping
 from tests import forks
 from tests.conftest import QUERY
-from tests.deploy.conftest import ALERTS, DASHBOARDS, ROOT, documents
+from tests.deploy.conftest import DASHBOARDS, ROOT, RULES
 from tests.e2e.conftest import AGREE, IMPROVES, NO_KEY, reply
 from tests.patience import PATIENCE
 from tests.scripted_endpoint import Reply, Scripted, ScriptedEndpoint
@@ -143,7 +143,6 @@ def readable(query: str) -> str:
     return query.replace("$__rate_interval", "5m").replace("$__range", "6h")
 
 
-RULES = documents(ALERTS)[0]["groups"][0]["rules"]
 PANELS = [each for path in DASHBOARDS for each in json.loads(path.read_text("utf-8"))["panels"]]
 # The name of each alert and panel, what it asks for, and the text that uses its labels.
 QUERIES = [

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from activities.training import weights
 from activities.training.artifacts import TrainingError, run_folder, write_buffer
@@ -360,8 +356,7 @@ def test_dpo_makes_the_better_text_more_likely(base: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("parameters", "rates"),
-    [(127_000, (5e-4, 1e-3)), (135e6, (1e-5, 1e-3)), (7e9, (1e-6, 1e-4))],
+    ("parameters", "rates"), [(127_000, (5e-4, 1e-3)), (135e6, (1e-5, 1e-3)), (7e9, (1e-6, 1e-4))]
 )
 def test_settings_suit_the_size_of_the_model(
     parameters: float, rates: tuple[float, float], tmp_path: Path

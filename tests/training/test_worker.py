@@ -42,10 +42,7 @@ def started(options: list[str], environment: dict[str, str]) -> Iterator["subpro
     ],
 )
 def test_no_artifacts(
-    folder: str | None,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    folder: str | None, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without its folder, training is refused if it was chosen, and else left out with a line."""
     caplog.set_level("INFO")
