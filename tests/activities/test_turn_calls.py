@@ -33,13 +33,8 @@ FREE = READ.model_copy(update={"read_only": True})
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = Message(role="user", content="What is in a?")
 TOLD = Message(role="tool", content="It says b.", call_id="c0")
-BOUNDS: dict[str, Any] = {
-    "step": 1,
-    "model": None,
-    "max_output_tokens": 64,
-    "timeout_seconds": 60.0,
-    "max_attempts": 5,
-}
+BOUNDS: dict[str, Any] = {"step": 1, "model": None}
+BOUNDS |= {"max_output_tokens": 64, "timeout_seconds": 60.0, "max_attempts": 5}
 
 
 def step(**changes: Any) -> StepTask:
@@ -464,31 +459,29 @@ async def test_without_a_level_none_is_sent(build: Build, level: Any) -> None:
     assert ("reasoning_effort" in sent, said.left_out) == (False, ())
 
 
-ABLE = [
-    ("openai/gpt-4o", Abilities(tools=True, effort=False)),
-    ("openai/o3-mini", Abilities(tools=True, effort=True, unasked=True, least_effort="low")),
-    ("openai/gpt-5.1", Abilities(tools=True, effort=True)),
-    ("anthropic/claude-sonnet-4-5", Abilities(tools=True, effort=True, least_thinking=1024)),
-    ("anthropic/claude-opus-4-6", Abilities(tools=True, effort=True)),
-    (
-        "gemini/gemini-2.5-pro",
-        Abilities(
-            tools=True, effort=True, least_thinking=128, unasked=True, least_effort="minimal"
-        ),
-    ),
-    ("mistral/mistral-large-latest", Abilities(tools=True, effort=False)),
-    ("ollama/llama2", Abilities(tools=False, effort=False)),
-    ("perplexity/sonar", Abilities(tools=False, effort=False)),
-    (NAME, Abilities(tools=True, effort=False)),
+PLAIN, THINKING = {"tools": True, "effort": False}, {"tools": True, "effort": True}
+BARE = {"tools": False, "effort": False}
+GEMINI = {"least_thinking": 128, "unasked": True, "least_effort": "minimal"}
+ABLE: list[tuple[str, dict[str, Any]]] = [
+    ("openai/gpt-4o", PLAIN),
+    ("openai/o3-mini", THINKING | {"unasked": True, "least_effort": "low"}),
+    ("openai/gpt-5.1", THINKING),
+    ("anthropic/claude-sonnet-4-5", THINKING | {"least_thinking": 1024}),
+    ("anthropic/claude-opus-4-6", THINKING),
+    ("gemini/gemini-2.5-pro", THINKING | GEMINI),
+    ("mistral/mistral-large-latest", PLAIN),
+    ("ollama/llama2", BARE),
+    ("perplexity/sonar", BARE),
+    (NAME, PLAIN),
 ]
 
 
 @pytest.mark.parametrize(("name", "able"), ABLE)
-def test_what_a_model_takes(build: Build, name: str, able: Abilities) -> None:
+def test_what_a_model_takes(build: Build, name: str, able: dict[str, Any]) -> None:
     """LiteLLM's list says it, without a request."""
     model: Any = build(None, {NAME: Endpoint("scripted", "http://127.0.0.1:1/v1", KEY)})
 
-    assert model.abilities(name) == able
+    assert model.abilities(name) == Abilities(**able)
 
 
 async def test_a_model_is_described_for_a_turn(build: Build) -> None:

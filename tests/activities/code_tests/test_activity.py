@@ -53,62 +53,63 @@ async def test_all_right_values_pass(status: Status) -> None:
     assert (report.passed, report.total, report.attempts) == (2, 2, 1)
 
 
+SAID: list[tuple[list[dict[str, Any]], Status]] = [
+    ([], "ok"),
+    (RIGHT[:2], "ok"),
+    (RIGHT[1:], "ok"),
+    ([*RIGHT, RIGHT[0]], "ok"),
+    ([*RIGHT, RIGHT[2]], "ok"),
+    ([{"case": "0", "value": "4"}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "value": 4}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "value": None}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "value": "5"}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "too_long": 1}, *RIGHT[1:]], "ok"),
+    ([{"too_long": 1}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "value": "\ud800"}, *RIGHT[1:]], "ok"),
+    ([{"case": 0, "message": "\ud800", "traceback": "\ud800"}, *RIGHT[1:]], "ok"),
+    ([*RIGHT, {"broken": "\ud800"}], "ok"),
+    ([*RIGHT, {"unreadable": "\ud800"}], "ok"),
+    ([*RIGHT[:2], {"end": 1}], "ok"),
+    ([*RIGHT, {"broken": "it broke"}], "ok"),
+    ([*RIGHT, {"broken": None}], "ok"),
+    (RIGHT, "timeout"),
+    (RIGHT, "memory_limit"),
+    (RIGHT, "killed_by_signal"),
+]
+SAID_OF_FILES: list[tuple[Suite, list[dict[str, Any]]]] = [
+    (file("t.py", "x"), [{"passed": 2, "end": True}, {"passed": 2, "end": True}]),
+    (file("t.py", "x"), [{"passed": -1, "end": True}]),
+    (file("t.py", "x"), [{"passed": True, "end": True}]),
+    (file("t.py", "x"), [{"passed": 2}]),
+    (file("t.py", "x"), [{"end": True}]),
+    (file("test_t.py", "x"), [{"passed": 2, "failed": 1, "end": True}]),
+    (file("test_t.py", "x"), [{"passed": 2, "end": True}]),
+    (file("test_t.py", "x"), [{"test": "a", "passed": 1}, {**OVER, "passed": 1}]),
+    (file("test_t.py", "x"), [OVER]),
+    (file("test_t.py", "x"), [{"test": "\ud800", "message": "\udfff"}, {**OVER, "passed": 1}]),
+    (file("t.py", "x"), [{"passed": 2, "test": "\ud800", "got": "\udfff"}]),
+    (file("t.py", "x"), [{"started": "\ud800", "held": 1}]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("suite", "said", "status", "total"),
     [
-        ([], "ok"),
-        (RIGHT[:2], "ok"),
-        (RIGHT[1:], "ok"),
-        ([*RIGHT, RIGHT[0]], "ok"),
-        ([*RIGHT, RIGHT[2]], "ok"),
-        ([{"case": "0", "value": "4"}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "value": 4}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "value": None}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "value": "5"}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "too_long": 1}, *RIGHT[1:]], "ok"),
-        ([{"too_long": 1}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "value": "\ud800"}, *RIGHT[1:]], "ok"),
-        ([{"case": 0, "message": "\ud800", "traceback": "\ud800"}, *RIGHT[1:]], "ok"),
-        ([*RIGHT, {"broken": "\ud800"}], "ok"),
-        ([*RIGHT, {"unreadable": "\ud800"}], "ok"),
-        ([*RIGHT[:2], {"end": 1}], "ok"),
-        ([*RIGHT, {"broken": "it broke"}], "ok"),
-        ([*RIGHT, {"broken": None}], "ok"),
-        (RIGHT, "timeout"),
-        (RIGHT, "memory_limit"),
-        (RIGHT, "killed_by_signal"),
+        *((SUITE, said, status, 2) for said, status in SAID),
+        *((suite, said, "ok", None) for suite, said in SAID_OF_FILES),
     ],
 )
-async def test_anything_else_is_a_failure(said: list[dict[str, object]], status: Status) -> None:
-    """Missing, doubled or malformed lines, and an end by a limit, are failures of the code."""
-    report = await tried(ScriptedSandbox([answering(*said, status=status)]), "", SUITE)
+async def test_anything_else_is_a_failure(
+    suite: Suite, said: list[dict[str, object]], status: Status, total: int | None
+) -> None:
+    """Missing, doubled or malformed lines, and an end by a limit, are failures of the code.
+
+    So are counts that are none, and verdicts that contradict each other.
+    """
+    report = await tried(ScriptedSandbox([answering(*said, status=status)]), "", suite)
 
     assert report.error is not None
-    assert report.total == 2
-
-
-@pytest.mark.parametrize(
-    ("suite", "said"),
-    [
-        (file("t.py", "x"), [{"passed": 2, "end": True}, {"passed": 2, "end": True}]),
-        (file("t.py", "x"), [{"passed": -1, "end": True}]),
-        (file("t.py", "x"), [{"passed": True, "end": True}]),
-        (file("t.py", "x"), [{"passed": 2}]),
-        (file("t.py", "x"), [{"end": True}]),
-        (file("test_t.py", "x"), [{"passed": 2, "failed": 1, "end": True}]),
-        (file("test_t.py", "x"), [{"passed": 2, "end": True}]),
-        (file("test_t.py", "x"), [{"test": "a", "passed": 1}, {**OVER, "passed": 1}]),
-        (file("test_t.py", "x"), [OVER]),
-        (file("test_t.py", "x"), [{"test": "\ud800", "message": "\udfff"}, {**OVER, "passed": 1}]),
-        (file("t.py", "x"), [{"passed": 2, "test": "\ud800", "got": "\udfff"}]),
-        (file("t.py", "x"), [{"started": "\ud800", "held": 1}]),
-    ],
-)  # fmt: skip
-async def test_malformed_lines_of_a_file_s_tests_are_a_failure(
-    suite: Suite, said: list[dict[str, object]]
-) -> None:
-    """Counts that are none, and verdicts that contradict each other, are failures of the code."""
-    assert (await tried(ScriptedSandbox([answering(*said)]), "", suite)).error is not None
+    assert total is None or report.total == total
 
 
 async def test_a_program_is_what_the_task_asks_for() -> None:

@@ -85,6 +85,17 @@ def every(like: str) -> str:
     return METACLASS.format(like=like)
 
 
+# What the code changes in the program around it, and what is then said of len(f(2)).
+AROUND = """\
+import sys
+m = sys.modules["mull_inside.harness"]
+m.BUILTINS["len"] = m.BUILTINS["sorted"] = lambda *a, **k: {said}
+m.readable = lambda value: value
+m.verdict = m.judge = m.same = m.stopped = lambda *a, **k: None
+def f(x): return []
+# len(f(2)) -> 3
+# sorted(f(2)) -> [1, 2, 3]
+"""
 # Each program ends with its examples, as comments.
 FORGED = {
     "a list": f"""\
@@ -201,6 +212,11 @@ def f(x): return Pretender()
     "a large integer as a float": "def f(x): return 1e17\n# f(2) -> 100000000000000001",
     "integers as floats, in a list": "def f(x): return [3e9, 1.0]\n# f(2) -> [3000000001, 1]",
     "a truth value": "def f(x): return True\n# f(2) -> 1",
+}
+# A changed harness can only claim other values, which are compared where the code is not.
+FORGED |= {
+    f"a harness that says {said}": AROUND.replace("{said}", said)
+    for said in ("True", "0", "None", "object()", "[]")
 }
 # What the prompt defines before the function, and code that defines it anew.
 HELPED = {
@@ -485,29 +501,6 @@ async def test_what_is_right_passes(sandbox: Sandbox, program: str) -> None:
     report = await held(sandbox, program, declared)
 
     assert (report.error, report.forgeable) == (None, False)
-
-
-# What the code changes in the program around it, and what is then said of len(f(2)).
-AROUND = """\
-import sys
-m = sys.modules["mull_inside.harness"]
-m.BUILTINS["len"] = m.BUILTINS["sorted"] = lambda *a, **k: {said}
-m.readable = lambda value: value
-m.verdict = m.judge = m.same = m.stopped = lambda *a, **k: None
-def f(x): return []
-# len(f(2)) -> 3
-# sorted(f(2)) -> [1, 2, 3]
-"""
-
-
-@pytest.mark.parametrize("said", ["True", "0", "None", "object()", "[]"])
-async def test_a_changed_harness_does_not_know_what_is_expected(
-    sandbox: Sandbox, said: str
-) -> None:
-    """It can only claim other values; they are compared where the code is not."""
-    report = await held(sandbox, AROUND.replace("{said}", said))
-
-    assert (report.error is None, report.passed) == (False, 0)
 
 
 async def test_whoever_knows_the_value_may_as_well_return_it(sandbox: Sandbox) -> None:

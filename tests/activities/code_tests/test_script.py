@@ -10,32 +10,72 @@ DOUBLE = "def f(x):\n    return x + x\n"
 CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 6\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "passed"),
-    [
-        ("from solution import f\nassert f(2) == 4\n", 1),
-        ("assert f(2) == 4\n", 1),
-        ("import solution\nfor n in range(5):\n    assert solution.f(n) == 2 * n, n\n", 5),
-        ("def g(n):\n    assert f(n)\n    return n\n\nassert g(1) < g(2) < g(3)\n", 4),
-        ("assert not f(0)\nassert f('a') is not None\nassert 2 in f([2])\n", 3),
-        ("if __name__ == '__main__':\n    assert f(1) == 2\n", 1),
-        ("try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert True\n", 1),
-        ("assert f(1) == 2\nraise SystemExit\n", 1),
-        ("if f(1) != 2:\n    raise SystemExit(1)\n", 0),
-        ("import sys\nif f(1) != 2:\n    sys.exit(1)\n", 0),
-        ("if f(1) != 2:\n    exit('no')\n", 0),
-        ("import unittest\ncase = unittest.TestCase()\ncase.assertEqual(f(1), 2)\n", 0),
-        ("import pytest\nwith pytest.raises(TypeError):\n    f(None)\n", 0),
-        ("from numpy.testing import assert_allclose\nassert_allclose(f(1), 2)\n", 0),
-        ("def check(candidate):\n    if candidate(1) != 2: raise ValueError\n", 0),
-        ("from unittest import mock\nassert f(mock.sentinel.x and 2) == 4\n", 1),
-        (CHECK, 2),
-        (f"{CHECK}\ncheck(f)\n", 2),
-    ],
-)
-async def test_code_that_is_right_passes(sandbox: Sandbox, text: str, passed: int) -> None:
+UNITS = """\
+import unittest
+from solution import f
+
+
+class Doubling(unittest.TestCase):
+    def test_two(self):
+        self.assertEqual(f(2), 4)
+
+    def test_three(self):
+        self.assertEqual(f(3), 6)
+
+"""
+ENDINGS = ["", "unittest.main()\n", "if __name__ == '__main__':\n    unittest.main()\n"]
+ENDINGS += ["unittest.TextTestRunner().run(unittest.TestSuite())\n"]
+
+
+PASSING = [
+    ("from solution import f\nassert f(2) == 4\n", 1),
+    ("assert f(2) == 4\n", 1),
+    ("import solution\nfor n in range(5):\n    assert solution.f(n) == 2 * n, n\n", 5),
+    ("def g(n):\n    assert f(n)\n    return n\n\nassert g(1) < g(2) < g(3)\n", 4),
+    ("assert not f(0)\nassert f('a') is not None\nassert 2 in f([2])\n", 3),
+    ("if __name__ == '__main__':\n    assert f(1) == 2\n", 1),
+    ("try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert True\n", 1),
+    ("assert f(1) == 2\nraise SystemExit\n", 1),
+    ("if f(1) != 2:\n    raise SystemExit(1)\n", 0),
+    ("import sys\nif f(1) != 2:\n    sys.exit(1)\n", 0),
+    ("if f(1) != 2:\n    exit('no')\n", 0),
+    ("import unittest\ncase = unittest.TestCase()\ncase.assertEqual(f(1), 2)\n", 0),
+    ("import pytest\nwith pytest.raises(TypeError):\n    f(None)\n", 0),
+    ("from numpy.testing import assert_allclose\nassert_allclose(f(1), 2)\n", 0),
+    ("def check(candidate):\n    if candidate(1) != 2: raise ValueError\n", 0),
+    ("from unittest import mock\nassert f(mock.sentinel.x and 2) == 4\n", 1),
+    (CHECK, 2),
+    (f"{CHECK}\ncheck(f)\n", 2),
+    # It may begin with a docstring and imports of the future, and have loops in loops.
+    ('"""What f does."""\nfrom __future__ import annotations\nassert f(2) == 4\n', 1),
+    (
+        "".join(f"{'  ' * n}for _ in [{n}]:\n" for n in range(15)) + f"{'  ' * 15}assert f(2) == 4",
+        1,
+    ),
+]
+NAMED = [
+    *(("checks.py", *row, None) for row in PASSING),
+    # Tests of unittest are run one by one, whether the script runs them itself or not.
+    ("checks.py", UNITS + ENDINGS[0], 2, None),
+    ("solution.py", UNITS + ENDINGS[1], 2, None),
+    ("json.py", UNITS + ENDINGS[2], 2, None),
+    ("checks", UNITS + ENDINGS[3], 2, None),
+    # A file named as the code, or as a module of Python's own, takes the place of neither, and may
+    # import the function from a module of the function's name.
+    ("main.py", "from f import f\nassert f(2) == 4\n", 1, "f"),
+    ("solution.py", "import json\nassert f(2) == 4\n", 1, "f"),
+    ("json.py", "import json\nassert f(2) == 4\n", 1, "f"),
+    ("checks", "import json\nassert f(2) == 4\n", 1, "f"),
+    ("mull_inside", "assert f(2) == 4\n", 1, "f"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "passed", "entry"), NAMED)
+async def test_code_that_is_right_passes(
+    sandbox: Sandbox, name: str, text: str, passed: int, entry: str | None
+) -> None:
     """Assertions that hold are counted as often as they ran, and the verdict could be forged."""
-    report = await tried(sandbox, DOUBLE, file("checks.py", text))
+    report = await tried(sandbox, DOUBLE, file(name, text, entry))
 
     assert report.error is None
     assert (report.passed, report.total) == (passed, passed)
@@ -71,20 +111,6 @@ async def test_code_that_is_wrong_fails(
     assert (error.test, error.expected, error.got) == (assertion, expected, got)
     assert message in error.message
     assert (report.passed, report.total) == (1, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"""What f does."""\nfrom __future__ import annotations\nassert f(2) == 4\n',
-        "".join(f"{'  ' * n}for _ in [{n}]:\n" for n in range(15)) + f"{'  ' * 15}assert f(2) == 4",
-    ],
-)
-async def test_a_script_is_as_python_takes_it(sandbox: Sandbox, text: str) -> None:
-    """It may begin with a docstring and imports of the future, and have loops in loops."""
-    report = await tried(sandbox, DOUBLE, file("checks.py", text))
-
-    assert (report.error, report.passed) == (None, 1)
 
 
 async def test_a_traceback_has_the_script_and_the_code(sandbox: Sandbox) -> None:
@@ -152,35 +178,6 @@ async def test_a_script_that_is_broken_fails(sandbox: Sandbox, text: str, messag
     assert message in error.message
 
 
-UNITS = """\
-import unittest
-from solution import f
-
-
-class Doubling(unittest.TestCase):
-    def test_two(self):
-        self.assertEqual(f(2), 4)
-
-    def test_three(self):
-        self.assertEqual(f(3), 6)
-
-"""
-ENDINGS = ["", "unittest.main()\n", "if __name__ == '__main__':\n    unittest.main()\n"]
-ENDINGS += ["unittest.TextTestRunner().run(unittest.TestSuite())\n"]
-
-
-@pytest.mark.parametrize(
-    ("ending", "name"),
-    [*zip(ENDINGS, ["checks.py", "solution.py", "json.py", "checks"], strict=True)],
-)
-async def test_a_script_of_unittest_passes(sandbox: Sandbox, ending: str, name: str) -> None:
-    """Its tests are run one by one, whether it runs them itself or not."""
-    report = await tried(sandbox, DOUBLE, file(name, UNITS + ending))
-
-    assert report.error is None
-    assert (report.passed, report.total) == (2, 2)
-
-
 @pytest.mark.parametrize(
     ("imported", "base", "ending"),
     [
@@ -201,26 +198,6 @@ async def test_a_script_of_unittest_names_what_fails(
     assert error.test == "test_checks.py::Doubling::test_three"
     assert error.message == "AssertionError: 9 != 6"
     assert (report.passed, report.total) == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("main.py", "from f import f\n"),
-        ("solution.py", "import json\n"),
-        ("json.py", "import json\n"),
-        ("checks", "import json\n"),
-        ("mull_inside", ""),
-    ],
-)
-async def test_a_script_may_have_any_name(sandbox: Sandbox, name: str, text: str) -> None:
-    """A file named as the code, or as a module of Python's own, takes the place of neither.
-
-    It may import the function from a module of the function's name.
-    """
-    report = await tried(sandbox, DOUBLE, file(name, f"{text}assert f(2) == 4\n", "f"))
-
-    assert (report.error, report.passed) == (None, 1)
 
 
 @pytest.mark.parametrize(
