@@ -9,8 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from activities.language_model.port import ModelCall
 from activities.training.served import Served
 from activities.training.weights import load_tokenizer, new_reward_model, save
+
+PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
+
+
+def call(model: str, seed: int = 1, **given: Any) -> ModelCall:
+    """Ask a served model as any other is asked."""
+    known = {"prompt": PROMPT, "temperature": 0.9, "max_output_tokens": 40, "timeout_seconds": 60.0}
+    return ModelCall.model_validate({"model": model, "seed": seed, **known, **given})
 
 
 def artifacts(tiny: Path, root: Path) -> Path:

@@ -62,14 +62,7 @@ def start(root: Path, asked: StageTask, file_bytes: str = "unlimited") -> Popen[
     ]
     log = (run_folder(root, RUN) / f"{asked.stage}.log").open("ab")
     with log:
-        process = Popen(
-            command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=log,
-            env=variables,
-            text=True,
-        )
+        process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=log, env=variables, text=True)
     assert process.stdin is not None
     process.stdin.write(f"{asked.model_dump_json()}\n")
     process.stdin.flush()

@@ -15,19 +15,43 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
-from activities.training.port import BUFFER, BufferTask, ControlTask, PairTask, ResultTask
+from activities.training.port import (
+    BUFFER,
+    BufferResult,
+    BufferTask,
+    ControlTask,
+    PairTask,
+    ResultTask,
+)
 from bench.tiny_llama import rated_pairs
 from mull.agents.rating import RatedPair, judgments
 from mull.agents.training_result import RetroformerTrainingResult
 from tests.patience import PATIENCE
 from tests.training.stages import RUN, artifacts, task
 
-DONE = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU"}
+RESULT = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU"}
+DONE = json.dumps({"done": RESULT})
+NO_PAIRS = r"^\w+: No pairs.$"
 
 
 def saying(root: Path, program: str) -> TrainingActivities:
     """Stand in for the program of a stage with a few lines."""
     return TrainingActivities(root, program=[sys.executable, "-c", f"import os, time\n{program}"])
+
+
+async def kept(activities: TrainingActivities, *pairs: RatedPair) -> None:
+    for pair in pairs:
+        asked = PairTask(run=RUN, execution="e", pair=pair)
+        await ActivityEnvironment().run(activities.keep_pair, asked)
+
+
+async def assembled(activities: TrainingActivities) -> BufferResult:
+    asked = BufferTask(run=RUN, execution="e", pairing="ordered")
+    return await ActivityEnvironment().run(activities.assemble_buffer, asked)
+
+
+def failing(*, permanent: bool) -> str:
+    return json.dumps({"error": {"message": "No pairs.", "permanent": permanent}})
 
 
 async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> None:
@@ -44,25 +68,26 @@ async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> N
     assert (root / result.folder / "done.json").exists()
 
 
-@pytest.mark.parametrize("permanent", [True, False])
-async def test_error_of_a_stage_is_its_own(tmp_path: Path, permanent: bool) -> None:
-    """What the process says went wrong is the error, and final where it says so."""
-    line = json.dumps({"error": {"message": "No pairs.", "permanent": permanent}})
+@pytest.mark.parametrize(
+    ("program", "said", "permanent"),
+    [
+        (f"print({failing(permanent=True)!r}, flush=True); time.sleep(60)", NO_PAIRS, True),
+        (f"print({failing(permanent=False)!r}, flush=True); time.sleep(60)", NO_PAIRS, False),
+        ("os.kill(0, 9)", "was ended by SIGKILL", False),
+    ],
+    ids=["for good", "for now", "killed"],
+)
+async def test_error_of_a_stage_is_its_own(
+    tmp_path: Path, program: str, said: str, permanent: bool
+) -> None:
+    """What the process says went wrong is the error, and final where it says so.
 
-    with pytest.raises(ApplicationError, match=r"^\w+: No pairs.$") as error:
-        await ActivityEnvironment().run(
-            saying(tmp_path, f"print({line!r}, flush=True); time.sleep(60)").train_stage, task()
-        )
+    One that a signal ended, as where memory ran out, can be tried again.
+    """
+    with pytest.raises(ApplicationError, match=said) as error:
+        await ActivityEnvironment().run(saying(tmp_path, program).train_stage, task())
 
     assert error.value.non_retryable == permanent
-
-
-async def test_killed_process_can_be_tried_again(tmp_path: Path) -> None:
-    """A process that a signal ended, as where memory ran out, can be tried again."""
-    with pytest.raises(ApplicationError, match="was ended by SIGKILL") as error:
-        await ActivityEnvironment().run(saying(tmp_path, "os.kill(0, 9)").train_stage, task())
-
-    assert not error.value.non_retryable
 
 
 async def test_cancelled_process_is_killed(tmp_path: Path) -> None:
@@ -86,9 +111,8 @@ async def test_no_key_reaches_training(tmp_path: Path, monkeypatch: pytest.Monke
     """A training process is given what it needs, and no key of a provider."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("HF_HOME", "/models")
-    done = json.dumps({"done": DONE})
     names = tmp_path / "names"
-    program = f"open({str(names)!r}, 'w').write(' '.join(os.environ)); print({done!r})"
+    program = f"open({str(names)!r}, 'w').write(' '.join(os.environ)); print({DONE!r})"
 
     await ActivityEnvironment().run(saying(tmp_path, program).train_stage, task())
 
@@ -99,8 +123,7 @@ async def test_no_key_reaches_training(tmp_path: Path, monkeypatch: pytest.Monke
 
 async def test_one_stage_at_a_time(tmp_path: Path) -> None:
     """Two stages never share the machine: the second begins when the first has ended."""
-    done = json.dumps({"done": DONE})
-    program = f"print(os.mkdir('busy') or time.sleep(0.3) or os.rmdir('busy') or {done!r})"
+    program = f"print(os.mkdir('busy') or time.sleep(0.3) or os.rmdir('busy') or {DONE!r})"
     activities = saying(tmp_path, f"os.chdir({str(tmp_path)!r}); {program}")
 
     runs = [ActivityEnvironment().run(activities.train_stage, task(run=run)) for run in "ab"]
@@ -110,17 +133,13 @@ async def test_one_stage_at_a_time(tmp_path: Path) -> None:
 
 async def test_a_kept_pair_that_can_t_be_read_is_named(tmp_path: Path) -> None:
     """The buffer is refused for good, with the file's name in one line."""
-    activities, [pair] = TrainingActivities(tmp_path), rated_pairs(1, 0)
-    await ActivityEnvironment().run(
-        activities.keep_pair, PairTask(run=RUN, execution="e", pair=pair)
-    )
-    [kept] = run_folder(tmp_path, RUN).rglob("*.json")
-    kept.write_text("cut")
+    activities = TrainingActivities(tmp_path)
+    await kept(activities, *rated_pairs(1, 0))
+    [file] = run_folder(tmp_path, RUN).rglob("*.json")
+    file.write_text("cut")
 
-    with pytest.raises(ApplicationError, match=f"{kept} can't be read") as error:
-        await ActivityEnvironment().run(
-            activities.assemble_buffer, BufferTask(run=RUN, execution="e", pairing="ordered")
-        )
+    with pytest.raises(ApplicationError, match=f"{file} can't be read") as error:
+        await assembled(activities)
 
     assert error.value.non_retryable
     assert "\n" not in error.value.message
@@ -128,19 +147,11 @@ async def test_a_kept_pair_that_can_t_be_read_is_named(tmp_path: Path) -> None:
 
 async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
     """Pairs that come twice and in any order make one file, with where each pair comes from."""
-    pairs = rated_pairs(5, 0)
-    made = []
+    pairs, made = rated_pairs(5, 0), []
     for name, order in (("one", pairs), ("two", [*reversed(pairs), pairs[2]])):
         activities = TrainingActivities(tmp_path / name)
-        for pair in order:
-            await ActivityEnvironment().run(
-                activities.keep_pair, PairTask(run=RUN, execution="e", pair=pair)
-            )
-        made.append(
-            await ActivityEnvironment().run(
-                activities.assemble_buffer, BufferTask(run=RUN, execution="e", pairing="ordered")
-            )
-        )
+        await kept(activities, *order)
+        made.append(await assembled(activities))
 
     first, second = made
     lines = (tmp_path / "one" / first.path).read_text().splitlines()
@@ -172,10 +183,7 @@ def test_damaged_buffer_is_one_clear_line(line: bytes, said: str, tmp_path: Path
 
 async def test_buffer_of_nothing_is_empty(tmp_path: Path) -> None:
     """A run that collected nothing has an empty file and counts of 0."""
-    result = await ActivityEnvironment().run(
-        TrainingActivities(tmp_path).assemble_buffer,
-        BufferTask(run=RUN, execution="e", pairing="ordered"),
-    )
+    result = await assembled(TrainingActivities(tmp_path))
 
     assert (tmp_path / result.path).read_bytes() == b""
     assert result.counts.pairs == 0
@@ -202,7 +210,7 @@ async def test_what_a_stage_holds_others_put_aside(tmp_path: Path) -> None:
         yield
         note.write_text("back")
 
-    done = json.dumps({"done": DONE | {"device": "?"}}).replace("?", "{}")
+    done = json.dumps({"done": RESULT | {"device": "?"}}).replace("?", "{}")
     program = f"print({done!r}.replace('{{}}', open({str(note)!r}).read()))"
     activities = TrainingActivities(tmp_path, program=[sys.executable, "-c", program], aside=aside)
 

@@ -64,9 +64,7 @@ def test_a_reflection_is_right_by_what_it_names() -> None:
 def test_no_two_tasks_are_alike() -> None:
     """What is held out was never learned from, and the others are of other answers besides."""
     tasks = [puzzle(f"task-{number}").told for number in range(75)]
-    others = [puzzle(f"other-{number}").told for number in range(75)]
-
-    assert len({*tasks, *others}) == 150
+    assert len({*tasks, *[puzzle(f"other-{number}").told for number in range(75)]}) == 150
 
 
 def test_the_toy_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ from activities.training.port import Scores, ScoreTask
 from activities.training.served import Served
 from activities.training.weights import load_reward_model, load_tokenizer, score
 from tests.patience import PATIENCE
-from tests.training.serving import artifacts
+from tests.training.serving import PROMPT, artifacts
 
-PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
 REFLECTIONS = ("Next time, I will check each key.", "Next time, I will guess once more.", "")
 TASK = ScoreTask(reward_model="train-1/reward_model", prompt=PROMPT, reflections=REFLECTIONS)
 

@@ -19,16 +19,14 @@ from peft import get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from activities.language_model.litellm_model import LiteLLMModel
-from activities.language_model.port import ModelCall, ModelReply, PermanentModelError
+from activities.language_model.port import ModelReply, PermanentModelError
 from activities.training.job import RECIPES, lora
 from activities.training.served import Served
 from activities.training.serving import Models, Server
 from activities.training.weights import load_policy, load_tokenizer, save_adapter
 from activities.training.writing import Asked, Chat, RefusedError, write
 from tests.patience import PATIENCE
-from tests.training.serving import artifacts, hostile, serving
-
-PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
+from tests.training.serving import PROMPT, artifacts, call, hostile, serving
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +66,7 @@ def text(reply: dict[str, Any]) -> str:
 
 async def called(served: Served, model: str, seed: int, **given: Any) -> ModelReply:
     os.environ["HOSTED_VLLM_API_BASE"] = f"{served.address}/v1"
-    call = ModelCall(
-        model=f"hosted_vllm/{model}",
-        prompt=PROMPT,
-        temperature=0.9,
-        seed=seed,
-        max_output_tokens=40,
-        timeout_seconds=60.0,
-        **given,
-    )
-    return await LiteLLMModel(None).complete(call)
+    return await LiteLLMModel(None).complete(call(f"hosted_vllm/{model}", seed, **given))
 
 
 async def test_a_seed(served: Served) -> None:
@@ -101,9 +90,7 @@ async def test_an_unknown_model(served: Served) -> None:
 def test_a_run(served: Served) -> None:
     """A run's id alone, and a base model's name, are names of models too."""
     names = ("train-1/reflector", "train-1", "base")
-    texts = {text(asked(served, name, seed=3)) for name in names}
-
-    assert len(texts) == 1
+    assert len({text(asked(served, name, seed=3)) for name in names}) == 1
 
 
 def test_a_base_model(served: Served, base: Path) -> None:
@@ -475,16 +462,7 @@ async def test_a_tuned_reflector_has_an_address_of_its_own(
     """So another server can have the base; a call of either costs what it costs there."""
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("MULL_REFLECTORS", f"{served.address}/v1")
-    call = ModelCall(
-        model="reflector/train-1",
-        prompt=PROMPT,
-        temperature=0.9,
-        seed=1,
-        max_output_tokens=40,
-        timeout_seconds=60.0,
-    )
-
-    reply = await LiteLLMModel(None).complete(call)
+    reply = await LiteLLMModel(None).complete(call("reflector/train-1"))
 
     assert reply.text == (await called(served, "train-1", 1)).text
     assert reply.spending.cost_usd == 0

@@ -40,30 +40,33 @@ def test_killed_reward_model_resumes_exactly(base: Path, rewarded: Path, tmp_pat
     assert weights(root, "reward_model") == weights(rewarded, "reward_model")
 
 
-@pytest.mark.parametrize("method", ["dpo", "kto", "rloo"])
-def test_killed_reflector_resumes_exactly(method: str, rewarded: Path, tmp_path: Path) -> None:
-    """A reflector whose process was killed goes on, to the same weights bit by bit."""
-    asked = task("reflector", method)
+@pytest.mark.parametrize(
+    ("method", "given", "at", "ended"),
+    [
+        ("dpo", {}, 6, (1, 0)),
+        ("kto", {}, 6, (1, 0)),
+        ("rloo", {}, 6, (1, 0)),
+        # It can't go on: it begins anew from its input, and counts it.
+        ("ppo", {"epochs": 2.0}, 3, (0, 1)),
+    ],
+)
+def test_killed_reflector_resumes_exactly(
+    method: str,
+    given: dict[str, float],
+    at: int,
+    ended: tuple[int, int],
+    rewarded: Path,
+    tmp_path: Path,
+) -> None:
+    """A reflector whose process was killed comes to the same weights bit by bit."""
+    asked = task("reflector", method, **given)
     unbroken, root = copied(rewarded, tmp_path / "one"), copied(rewarded, tmp_path / "two")
 
     outcome(unbroken, asked)
-    lines(start(root, asked), lambda line: line["step"] == 6)
+    lines(start(root, asked), lambda line: line["step"] == at)
     done = outcome(root, asked)["done"]
 
-    assert len(done["resumed_at"]) == 1
-    assert weights(root, "reflector") == weights(unbroken, "reflector")
-
-
-def test_killed_ppo_begins_anew_and_says_so(rewarded: Path, tmp_path: Path) -> None:
-    """PPO can't go on: it begins anew from its input, comes to the same, and counts it."""
-    asked = task("reflector", "ppo", epochs=2.0)
-    unbroken, root = copied(rewarded, tmp_path / "one"), copied(rewarded, tmp_path / "two")
-
-    outcome(unbroken, asked)
-    lines(start(root, asked), lambda line: line["step"] == 3)
-    done = outcome(root, asked)["done"]
-
-    assert (done["resumed_at"], done["anew"]) == ([], 1)
+    assert (len(done["resumed_at"]), done["anew"]) == ended
     assert weights(root, "reflector") == weights(unbroken, "reflector")
 
 

@@ -62,6 +62,13 @@ def reward(base: Path, reward_model: Path, tmp_path: Path) -> Reward:
     return Reward(asked)
 
 
+def staged(method: str) -> dict[str, str]:
+    """Name the stage that a method trains."""
+    if method == "reward_model":
+        return {"stage": method, "method": "ppo"}
+    return {"stage": "reflector", "method": method}
+
+
 def with_gains(first: float, second: float, texts: tuple[str, str] = (GOOD, BAD)) -> RatedPair:
     """Rate two reflections."""
     pair = rated_pairs(1, 0)[0]
@@ -165,15 +172,8 @@ def test_fewer_prompts_than_a_batch_end(
     method: str, count: int, base: Path, reward_model: Path, tmp_path: Path
 ) -> None:
     """Fewer prompts than a batch are taken more than once, and training ends."""
-    asked = job(
-        base,
-        tmp_path,
-        rated_pairs(count, 0) * 2,
-        stage="reflector",
-        method=method,
-        epochs=1.0,
-        batch_size=8,
-    )
+    given = {**staged(method), "epochs": 1.0, "batch_size": 8}
+    asked = job(base, tmp_path, rated_pairs(count, 0) * 2, **given)
     asked.reward_model = reward_model
 
     trained = train(asked)
@@ -196,8 +196,7 @@ def test_nothing_to_learn_is_said(
     method: str, pairs: list[RatedPair], line: str, base: Path, tmp_path: Path
 ) -> None:
     """An empty buffer, and pairs that tell nothing, are refused in words by the reward model."""
-    stage = "reward_model" if method == "reward_model" else "reflector"
-    asked = job(base, tmp_path, pairs, stage=stage, method="ppo" if stage == method else method)
+    asked = job(base, tmp_path, pairs, **staged(method))
     if pairs and method in {"ppo", "rloo"}:
         pytest.skip("learns from a reward model")
 
@@ -217,19 +216,12 @@ def test_kto_needs_both_labels(base: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["reward_model", "dpo", "kto"])
 def test_one_pair_is_enough(method: str, base: Path, tmp_path: Path) -> None:
     """One pair is trained on, and a warning says how few that is."""
-    stage = "reward_model" if method == "reward_model" else "reflector"
-    asked = job(
-        base,
-        tmp_path,
-        [with_gains(1.0, 0.0)],
-        stage=stage,
-        method="ppo" if stage == method else method,
-    )
+    asked = job(base, tmp_path, [with_gains(1.0, 0.0)], **staged(method))
 
     trained = train(asked)
 
     assert trained.steps == 4
-    learned = f"The {stage.replace('_', ' ')} learned from only"
+    learned = f"The {asked.task.stage.replace('_', ' ')} learned from only"
     assert asked.warnings == [f"{learned} {tally_words(trained.examples, 'row')}."]
 
 
@@ -323,9 +315,7 @@ def test_what_may_be_loaded_is_stated_at_each_load() -> None:
 @pytest.mark.parametrize("method", ["reward_model", "ppo", "rloo", "kto", "dpo"])
 def test_an_adapter_is_saved(method: str, base: Path, reward_model: Path, tmp_path: Path) -> None:
     """It is a part of its base's size, names its base, and is loaded on it: another model then."""
-    stage = "reward_model" if method == "reward_model" else "reflector"
-    given = {"stage": stage, "method": "ppo" if stage == method else method, "epochs": 1.0}
-    asked = job(base, tmp_path, rated_pairs(16, 0), **given)
+    asked = job(base, tmp_path, rated_pairs(16, 0), **staged(method), epochs=1.0)
     asked.reward_model, asked.base = reward_model, "../base"
     (tmp_path / "base").symlink_to(base)
 
@@ -380,9 +370,7 @@ def test_what_was_used_is_told(base: Path, tmp_path: Path) -> None:
         base, tmp_path, rated_pairs(24, 0), epochs=None, learning_rate=None, batch_size=None
     )
 
-    told = train(asked).settings
-
-    assert told == RECIPES[1e7]["reward_model"]._asdict() | {"rows_at_once": 16}
+    assert train(asked).settings == RECIPES[1e7]["reward_model"]._asdict() | {"rows_at_once": 16}
 
 
 def test_rows_at_once_are_those_of_before(base: Path, tmp_path: Path) -> None:

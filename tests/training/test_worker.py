@@ -13,13 +13,12 @@ from temporalio.client import Client
 
 from activities.doctor import DoctorRequest, DoctorResult
 from activities.language_model.litellm_model import LiteLLMModel
-from activities.language_model.port import ModelCall
 from activities.training.activity import ScoringActivities, TrainingActivities
 from adapters import QUEUES, parse, servable, trained
 from commands.embedded import Place, free_port
 from mull.connection import ConfigurationError, connect
 from tests.patience import PATIENCE
-from tests.training.serving import artifacts
+from tests.training.serving import artifacts, call
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,15 +118,7 @@ async def test_a_worker(
             task_queue="mull",
             result_type=DoctorResult,
         )
-        call = ModelCall(
-            model="hosted_vllm/train-1",
-            prompt="Task 0: open the red door. The key did not fit. Reflection:",
-            temperature=0.9,
-            seed=1,
-            max_output_tokens=40,
-            timeout_seconds=60.0,
-        )
-        reply = await LiteLLMModel(None).complete(call)
+        reply = await LiteLLMModel(None).complete(call("hosted_vllm/train-1"))
 
         worker.send_signal(signal.SIGTERM)
 
