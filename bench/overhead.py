@@ -45,9 +45,9 @@ from bench import Quartiles, busy, parser, ratios, server
 from bench.bare import BareParent, BareSession, BareWorkflow, nothing
 from mull import telemetry
 from mull.connection import connect
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedModel
 from tests.workflows.multipath.running import FINE, finding, passage, researching
-from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import Noted
 
 
 class Shape(NamedTuple):
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
 def sampling(waves: list[int], answers: list[str], **more: object) -> Shape:
     """Shape a run of self-consistency."""
     request = {"question": "How fast?", **more}
-    return Shape(waves, "SelfConsistencyWorkflow", request, lambda: ScriptedModel(answers))
+    return Shape(waves, "SelfConsistencyWorkflow", request, lambda: ScriptedModel(sample=answers))
 
 
 ENDPOINT = """
@@ -107,9 +107,9 @@ class Caller:
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Reply by the kind of the last message."""
-        model = ScriptedTurns([[("look", {"place": "sea"})], "It is blue."])
+        model = ScriptedModel(step=[[("look", {"place": "sea"})], "It is blue."])
         if not call.tools or call.messages[-1]["role"] == "tool":
-            model = ScriptedTurns(["It is blue."])
+            model = ScriptedModel(step=["It is blue."])
         return await model.complete(call)
 
 
@@ -130,7 +130,7 @@ SHAPES: dict[str, Shape] = {
         [1, 1, 1, 1],
         "ReflectOnResultWorkflow",
         {"query": "Explain how fast it is"},
-        lambda: Forgetful(lambda: ScriptedCritic(["first", "second"], [0.2, 0.4])),
+        lambda: Forgetful(lambda: ScriptedModel(write=["first", "second"], judge=[0.2, 0.4])),
     ),
     "an agent's report, 4 activities": Shape(
         [1, 1, 1, 1],
@@ -152,7 +152,7 @@ SHAPES: dict[str, Shape] = {
             "variants": [{**ASKED, "request": TWO_SAMPLES}],
             "max_concurrency": 5,
         },
-        lambda: ScriptedModel(["7", "7"]),
+        lambda: ScriptedModel(sample=["7", "7"]),
         children=5,
     ),
 }

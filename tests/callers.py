@@ -19,7 +19,6 @@ class CallingWorkflow:
 
     @workflow.run
     async def run(self, name: str, queue: str, task: Any, often: int = 1) -> Any:
-        """Return the result of the last call."""
         calls = [
             workflow.start_activity(
                 name,
@@ -46,7 +45,6 @@ def serving(client: Client) -> Worker:
 async def begin(
     client: Client, name: str, queue: str, task: Any, result: type[Any], often: int = 1
 ) -> WorkflowHandle[Any, Any]:
-    """Start a run that calls an activity."""
     return await client.start_workflow(
         "DoctorWorkflow",
         args=[name, queue, task, often],
@@ -59,6 +57,5 @@ async def begin(
 async def call(
     client: Client, name: str, queue: str, task: Any, result: type[Any], often: int = 1
 ) -> Any:
-    """Call an activity from such a run, and return its result."""
     async with serving(client):
         return await (await begin(client, name, queue, task, result, often)).result()

@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import inspect
 import logging
 import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,14 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 import worker
@@ -32,14 +39,12 @@ from mull import telemetry
 from mull.connection import TASK_QUEUE, NoServerError, connect
 from mull.critique.result import ReflectOnResultResult
 from mull.sampling.result import SelfConsistencyResult
-from tests.hangs import (  # noqa: F401 - they are hooks
-    pytest_runtest_call,
-    pytest_runtest_setup,
-    pytest_runtest_teardown,
-)
+from tests.hangs import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401 - they are hooks
 from tests.patience import PATIENCE, patiently
 from tests.replaying import Replaying
-from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedModel
+
+Handle = WorkflowHandle[Any, Any]
 
 QUERY = "Explain how a tide table is made, and for whom"
 
@@ -52,11 +57,7 @@ settings.load_profile("house")
 # Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
-        "mull",
-        "activities",
-        "pydantic",
-        "opentelemetry",
-        "hypothesis",
+        "mull", "activities", "pydantic", "opentelemetry", "hypothesis"
     )
 )
 STRICT: dict[str, Any] = {
@@ -128,7 +129,6 @@ class Kept(SpanProcessor):
         self._exporter = exporter
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep it."""
         self._exporter.export((span,))
 
 
@@ -199,45 +199,80 @@ def payloads_of(message: Any) -> Iterator[Payload]:
             yield from payloads_of(value)
 
 
-@asynccontextmanager
-async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
-    """Serve every queue with this model."""
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, QUEUES, model, **STRICT):
-            await stack.enter_async_context(each)
-        yield
+def served(
+    client: Client,
+    model: LanguageModel | None,
+    queues: Collection[str] = QUEUES,
+    *more: Worker,
+    **options: Any,
+) -> AbstractAsyncContextManager[None]:
+    """Serve these queues with this model and options of `worker.build`, and with more workers."""
+    built = worker.build(client, queues, model, **{**STRICT, **options})
+    return worker.running([*built, *more])
 
 
 async def begin(
-    client: Client, request: Any, workflow: str = "SelfConsistencyWorkflow"
-) -> WorkflowHandle[Any, Any]:
-    """Start a run as any client would, with one JSON object."""
-    return await client.start_workflow(
-        workflow, request, id=f"test-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
-    )
+    client: Client, request: Any, workflow: str = "SelfConsistencyWorkflow", name: str = ""
+) -> Handle:
+    name = name or f"test-{uuid.uuid4().hex}"
+    return await client.start_workflow(workflow, request, id=name, task_queue=TASK_QUEUE)
 
 
-async def begin_reflecting(client: Client, **fields: Any) -> WorkflowHandle[Any, Any]:
+async def begin_reflecting(client: Client, **fields: Any) -> Handle:
     """Start a run of reflection on a query that is worth it, with no guardrails unless given."""
     request = {"query": QUERY, "guardrails": [], **fields}
     return await begin(client, request, "ReflectOnResultWorkflow")
 
 
+async def ask(client: Client, model: LanguageModel, /, **fields: Any) -> SelfConsistencyResult:
+    async with served(client, model):
+        handle = await begin(client, {"question": "How much?", **fields})
+        return SelfConsistencyResult.model_validate(await ended(handle))
+
+
 async def reflect(client: Client, model: LanguageModel, /, **fields: Any) -> ReflectOnResultResult:
-    """Run once to the end."""
     async with served(client, model):
         handle = await begin_reflecting(client, **fields)
-        return ReflectOnResultResult.model_validate(await handle.result())
+        return ReflectOnResultResult.model_validate(await ended(handle))
 
 
-async def until_asked(model: ScriptedModel | ScriptedCritic | ScriptedAgent, calls: int) -> None:
-    """Wait until the model was called this often."""
+async def ended(handle: Handle) -> Any:
+    return await asyncio.wait_for(handle.result(), PATIENCE)
+
+
+async def failure(handle: Handle, kind: type[BaseException] = ApplicationError) -> Any:
+    with pytest.raises(WorkflowFailureError) as caught:
+        await ended(handle)
+    assert isinstance(caught.value.cause, kind)
+    return caught.value.cause
+
+
+async def refusal(handle: Handle, update: str, *given: Any, **more: Any) -> str:
+    with pytest.raises(WorkflowUpdateFailedError) as caught:
+        await handle.execute_update(update, *given, **more)
+    return str(getattr(caught.value.cause, "message", caught.value.cause))
+
+
+async def until(look: Callable[[], Any], holds: Callable[[Any], object] = bool) -> Any:
+    """Look, or wait for what looks, until what is seen holds, and return that."""
     async with asyncio.timeout(PATIENCE):
-        while len(model.calls) < calls:
-            await asyncio.sleep(0.02)
+        while True:
+            seen = look()
+            seen = await seen if inspect.isawaitable(seen) else seen
+            if holds(seen):
+                return seen
+            await asyncio.sleep(0.05)
 
 
-async def until_sent(handle: WorkflowHandle[Any, Any]) -> None:
+async def until_asked(model: ScriptedModel, calls: int) -> None:
+    await until(lambda: len(model.calls) >= calls)
+
+
+async def until_step(handle: Handle, step: str) -> Any:
+    return await until(lambda: handle.query("progress"), lambda seen: seen["step"] == step)
+
+
+async def until_sent(handle: Handle) -> None:
     """Wait until the server has an update that was just sent, and that no worker takes yet.
 
     Nothing tells when it has. It is long since where it has answered so much that came later.
@@ -247,22 +282,13 @@ async def until_sent(handle: WorkflowHandle[Any, Any]) -> None:
         await handle.describe()
 
 
-async def ask(client: Client, model: ScriptedModel, **fields: Any) -> SelfConsistencyResult:
-    """Run once to the end."""
-    async with served(client, model):
-        handle = await begin(client, {"question": "How much?", **fields})
-        return SelfConsistencyResult.model_validate(await handle.result())
-
-
-async def failure(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
-    """Wait for a run to fail, and return why."""
-    with pytest.raises(WorkflowFailureError) as caught:
-        await asyncio.wait_for(handle.result(), PATIENCE)
-    assert isinstance(caught.value.cause, ApplicationError)
-    return caught.value.cause
+async def activities_of(handle: Handle) -> list[str]:
+    """List the activities of a run in the order in which they began, but for local ones."""
+    history = await handle.fetch_history()
+    begun = [event.activity_task_scheduled_event_attributes for event in history.events]
+    return [one.activity_type.name for one in begun if one.activity_id]
 
 
 @pytest.fixture
 def root() -> Path:
-    """The project's folder."""
     return Path(__file__).parent.parent

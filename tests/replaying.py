@@ -39,7 +39,6 @@ class Noted(Interceptor):
         self._kind = Noting
 
     def workflow_interceptor_class(self, _: object) -> type[WorkflowInboundInterceptor]:
-        """Note a run as it begins, or is replayed."""
         return self._kind
 
 
@@ -56,7 +55,6 @@ class Replaying(SimplePlugin):
         super().__init__("replaying")
 
     def configure_worker(self, config: Any) -> Any:
-        """Have the worker note its runs."""
         return {**config, "interceptors": [*config["interceptors"], Noted()]}
 
     async def run_worker(self, worker: Worker, serve: Callable[[Worker], Awaitable[None]]) -> None:

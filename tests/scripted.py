@@ -1,4 +1,4 @@
-"""Fakes of the ports: models, a retriever and a sandbox that say what a test wrote down.
+"""Fakes of the ports: a model, a retriever and a sandbox that say what a test wrote down.
 
 A call that the script does not foresee fails the run, loudly.
 """
@@ -23,185 +23,176 @@ from activities.language_model.port import ModelCall, ModelError, ModelReply, Pe
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
 from mull.multipath.state import Passage
 from mull.run import Spending
+from mull.turn import midturn
+from mull.turn.tools import AskedCall
 
+ADVICE = "name the year"
+SUMMARY = "What was said before: little."
 COMPARED = re.compile(r"^Answer [12]: (.*)$", re.MULTILINE)
+CRITERION = re.compile(r"^- ([a-z_]+): ", re.MULTILINE)
 
-Said = str | None | ModelError
+SPENT = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001)
+WRITING = Spending(calls=1, input_tokens=30, output_tokens=70, cached_tokens=0, cost_usd=0.002)
+JUDGING = Spending(calls=1, input_tokens=40, output_tokens=10, cached_tokens=0, cost_usd=0.001)
+SPENDING = {
+    **dict.fromkeys(("write", "generate_report", "generate_code", "write_tests"), WRITING),
+    **dict.fromkeys(("judge", "route", "reflect_on_report"), JUDGING),
+}
+
+# What is said to a call: a text, None for a sample without an answer, scores of a judge, calls of
+# tools by a step, whether two answers mean the same, a whole reply, an error, or a function of the
+# call that returns one of these or awaits it.
+Said = Any
+Lines = Sequence[Said] | Callable[[ModelCall], Said]
+Place = tuple[str, int | None]
+Script = dict[str, Any]
+
+
+def place_of(call: ModelCall) -> Place:
+    """Tell the kinds of calls of all loops apart, with the index of a sample or draft."""
+    labels = call.labels
+    if "mull.node" in labels:
+        return str(labels["mull.node"]), int(labels.get("mull.draft.index", 0))
+    if "mull.sample.index" in labels:
+        return "sample", int(labels["mull.sample.index"])
+    if "mull.draft.index" in labels:
+        kind = "write" if call.reply_schema is None else "judge"
+        return kind, int(labels["mull.draft.index"])
+    return _kind(call), None
+
+
+def _kind(call: ModelCall) -> str:
+    if "mull.turn.step" in call.labels:
+        first = call.messages[0]["content"]
+        summary = "summary" if first.startswith("Summarize the earlier part") else "step"
+        return "reflection" if first == midturn.SYSTEM else summary
+    if "Judge whether its answer" in call.prompt:
+        return "verdict"
+    if call.prompt.endswith("Reflection:"):
+        return "reflect"
+    return "plan" if "mull.episode" in call.labels else "compare"
+
+
+def kind_of(call: ModelCall) -> str:
+    return place_of(call)[0]
 
 
 class ScriptedModel:
-    """Reply to sample i with the i-th line of a script.
+    """Reply to each call with the line that the script has for its kind; `each` is any other kind.
 
-    A line is an answer, None for a reply without one, an error, or a list with one of these for
-    each attempt. `delays` are seconds by sample; `same` decides whether two answers mean the
-    same, after the errors of `judging` and `judging_delay` seconds. A call that the script does
-    not foresee fails the run, loudly.
+    The kinds are `sample` and `compare` of answers, `write` and `judge` of drafts, the nodes of the
+    agent, `plan`, `reflect` and `verdict` of episodes, and `step`, `reflection` and `summary` of
+    turns. Samples and drafts take their line by their index, where a list holds one line for each
+    call in turn, and a sample's line alone serves any number of runs; other kinds take the next
+    line. `judge` may have lines by the judge's model. A function in place of lines replies to every
+    call. `delays` are seconds by kind and index, or of samples in order, and `delay` those of all
+    other calls; all wait until `held` is set. `spending` is by kind. `most` calls were under way at
+    once.
     """
 
     def __init__(
         self,
-        script: Sequence[Said | list[Said]],
         *,
-        delays: Sequence[float] = (),
+        delays: Mapping[Any, float] | Sequence[float] = (),
+        delay: float = 0,
         held: asyncio.Event | None = None,
-        same: Callable[[str, str], bool] | None = None,
-        judging: Sequence[ModelError] = (),
-        judging_delay: float = 0,
-        spending: Spending | None = None,
+        spending: Mapping[str, Spending] | None = None,
+        **script: Lines | Mapping[str, Lines],
     ) -> None:
-        self._script = script
-        self._delays = delays
-        self._held = held
-        self._same = same
-        self._judging = list(judging)
-        self._judging_delay = judging_delay
-        self._spending = spending or Spending(
-            calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001
-        )
-        self._attempts: Counter[int] = Counter()
+        if not isinstance(delays, Mapping):
+            delays = {("sample", index): seconds for index, seconds in enumerate(delays)}
+        self._script = {"summary": lambda _: SUMMARY, **script}
+        self._delays, self._delay, self._held = delays, delay, held
+        self._spending = {**SPENDING, **(spending or {})}
+        self._taken: Counter[object] = Counter()
         self.calls: list[ModelCall] = []
-        self.cancelled: list[int] = []
+        self.cancelled: list[Place] = []
+        self.under_way = self.most = 0
+
+    def asked(self, kind: str) -> list[ModelCall]:
+        return [call for call in self.calls if kind_of(call) == kind]
+
+    def prompts(self, kind: str) -> list[str]:
+        return [call.prompt for call in self.asked(kind)]
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Reply by the script. Raises the script's errors."""
         self.calls.append(call)
-        index = call.labels.get("mull.sample.index")
-        if not isinstance(index, int):
-            await asyncio.sleep(self._judging_delay)
-            return self._reply(self._judge(call))
-        await self._wait(index)
-        said = self._line(index)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            return await self._reply(call, place_of(call))
+        except asyncio.CancelledError:
+            self.cancelled.append(place_of(call))
+            raise
+        finally:
+            self.under_way -= 1
+
+    async def _reply(self, call: ModelCall, place: Place) -> ModelReply:
+        await asyncio.sleep(self._delays.get(place, self._delay))
+        if self._held:
+            await self._held.wait()
+        said = self._line(call, *place)
+        said = said(call) if callable(said) else said
+        if asyncio.iscoroutine(said):
+            said = await said
         if isinstance(said, ModelError):
             raise said
-        return self._reply("no answer" if said is None else _worded(said))
+        if isinstance(said, ModelReply):
+            return said
+        kind = place[0]
+        if kind == "step" and isinstance(said, list):
+            asked = tuple(
+                AskedCall(id=f"{len(self.calls)}-{at}", name=name, arguments=json.dumps(given))
+                for at, (name, given) in enumerate(said)
+            )
+            spent = self._spending.get(kind, SPENT)
+            return reply("", "scripted/model", spent, "tool_calls", asked)
+        model = call.model if kind in SPENDING and call.model else "scripted/model"
+        return reply(_worded(call, kind, said), model, self._spending.get(kind, SPENT))
 
-    async def _wait(self, index: int) -> None:
-        try:
-            await asyncio.sleep(self._delays[index] if index < len(self._delays) else 0)
-            if self._held:
-                await self._held.wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(index)
-            raise
-
-    def _line(self, index: int) -> Said:
-        if index >= len(self._script):
-            return PermanentModelError(f"no line for sample {index}", "ScriptExhausted")
-        line = self._script[index]
-        if not isinstance(line, list):
-            return line
-        self._attempts[index] += 1
-        if self._attempts[index] > len(line):
-            return PermanentModelError(f"no more attempts at sample {index}", "ScriptExhausted")
-        return line[self._attempts[index] - 1]
-
-    def _judge(self, call: ModelCall) -> str:
-        if self._same is None:
-            raise PermanentModelError("no comparison is foreseen", "ScriptExhausted")
-        if self._judging:
-            raise self._judging.pop(0)
-        earlier, new = map(json.loads, COMPARED.findall(call.prompt))
-        return json.dumps({"reasoning": "scripted", "same_meaning": self._same(earlier, new)})
-
-    def _reply(self, text: str) -> ModelReply:
-        return ModelReply(
-            text=text,
-            model="scripted/model",
-            provider="scripted",
-            finish_reason="stop",
-            spending=self._spending,
-        )
+    def _line(self, call: ModelCall, kind: str, index: int | None) -> Said:
+        lines = self._script.get(kind, self._script.get("each", ()))
+        key: tuple[object, ...] = (kind, index)
+        if isinstance(lines, Mapping):
+            lines, key = lines.get(call.model or "", ()), (call.model, kind, index)
+        if callable(lines):
+            return lines
+        taken = self._taken[key]
+        self._taken[key] += 1
+        if index is not None:
+            if index >= len(lines):
+                return _exhausted(kind, f" for {index}")
+            if kind == "sample" and not isinstance(lines[index], list):
+                return lines[index]
+            lines = lines[index] if isinstance(lines[index], list) else [lines[index]]
+        return lines[taken] if taken < len(lines) else _exhausted(kind, "")
 
 
-def _worded(answer: str) -> str:
-    return json.dumps({"reasoning": f"because {answer}", "answer": answer})
+def _exhausted(kind: str, place: str) -> ModelError:
+    return PermanentModelError(f"no more lines of {kind}{place}", "ScriptExhausted")
 
 
-ADVICE = "name the year"
-CRITERION = re.compile(r"^- ([a-z_]+): ", re.MULTILINE)
-
-Drafted = str | ModelError | ModelReply
-Judged = float | Mapping[str, float] | str | ModelError | ModelReply
-CriticTurn = Drafted | Judged
-
-WRITING = Spending(calls=1, input_tokens=30, output_tokens=70, cached_tokens=0, cost_usd=0.002)
-JUDGING = Spending(calls=1, input_tokens=40, output_tokens=10, cached_tokens=0, cost_usd=0.001)
-
-
-def taken(script: Sequence[Any], index: int, what: str, turns: Counter[object], key: object) -> Any:
-    """Take the next turn for draft `index`: of a list one for each call, and counted by `key`."""
-    if index >= len(script):
-        return PermanentModelError(f"nothing to {what} for draft {index}", "ScriptExhausted")
-    line = script[index] if isinstance(script[index], list) else [script[index]]
-    turns[key] += 1
-    if turns[key] > len(line):
-        return PermanentModelError(f"no more to {what} for draft {index}", "ScriptExhausted")
-    return line[turns[key] - 1]
+def _worded(call: ModelCall, kind: str, said: Said) -> str:
+    """Write what was said as a model of that kind of call does."""
+    if kind == "sample":
+        answer = {"reasoning": f"because {said}", "answer": said}
+        return "no answer" if said is None else json.dumps(answer)
+    if kind == "compare":
+        return json.dumps({"reasoning": "scripted", "same_meaning": said})
+    return said if isinstance(said, str) else judgement(call.prompt, said)
 
 
-class ScriptedCritic:
-    """Reply to the call for draft i with the i-th of `drafts`, and judge it with the i-th score.
-
-    A draft is a text, a whole reply or an error. A judgement is one score for every criterion, a
-    score for each, a raw reply, or an error. A list holds one of these for each call in turn.
-    `panel` has the judgements of further judges, by model. `delays` are seconds, by "write" or
-    "judge" and the draft's index. A call that the script does not foresee fails, loudly.
-    """
-
-    def __init__(
-        self,
-        drafts: Sequence[Drafted | list[Drafted]],
-        scores: Sequence[Judged | list[Judged]] = (),
-        *,
-        panel: Mapping[str, Sequence[Judged | list[Judged]]] | None = None,
-        delays: Mapping[tuple[str, int], float] | None = None,
-        writing: Spending = WRITING,
-        judging: Spending = JUDGING,
-    ) -> None:
-        self._drafts = drafts
-        self._scores = scores
-        self._panel = panel or {}
-        self._delays = delays or {}
-        self._spending = {"write": writing, "judge": judging}
-        self._turns: Counter[object] = Counter()
-        self.calls: list[ModelCall] = []
-        self.cancelled: list[tuple[str, int]] = []
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by the script. Raises the script's errors."""
-        self.calls.append(call)
-        index = int(call.labels["mull.draft.index"])
-        kind = "write" if call.reply_schema is None else "judge"
-        await self._wait(kind, index)
-        turn = self._turn(call, kind, index)
-        if isinstance(turn, ModelError):
-            raise turn
-        if isinstance(turn, ModelReply):
-            return turn
-        text = turn if isinstance(turn, str) else judgement(call.prompt, turn)
-        return reply(text, call.model or "scripted/model", self._spending[kind])
-
-    async def _wait(self, kind: str, index: int) -> None:
-        try:
-            await asyncio.sleep(self._delays.get((kind, index), 0))
-        except asyncio.CancelledError:
-            self.cancelled.append((kind, index))
-            raise
-
-    def _turn(self, call: ModelCall, kind: str, index: int) -> CriticTurn:
-        script: Sequence[object] = self._drafts
-        if kind == "judge":
-            script = self._panel.get(call.model or "", self._scores)
-        key = (call.model if kind == "judge" else None, kind, index)
-        turn: CriticTurn = taken(script, index, kind, self._turns, key)
-        return turn
+def same(means: Callable[[str, str], bool]) -> Callable[[ModelCall], bool]:
+    """Compare two answers by a function of them."""
+    return lambda call: means(*map(json.loads, COMPARED.findall(call.prompt)))
 
 
-def judgement(prompt: str, score: float | Mapping[str, float]) -> str:
+def judgement(prompt: str, score: float | Mapping[str, float], advice: str = ADVICE) -> str:
     """Write a judge's reply that gives every criterion of the prompt its score."""
     names = CRITERION.findall(prompt)
     scores = {name: score[name] if isinstance(score, Mapping) else score for name in names}
-    point = {"criterion": names[0], "place": "the first sentence", "advice": ADVICE}
+    point = {"criterion": names[0], "place": "the first sentence", "advice": advice}
     said = {"feedback": [point], "criteria_scores": scores, "confidence": "medium"}
     return json.dumps(said)
 
@@ -211,6 +202,7 @@ def reply(
     model: str = "scripted/model",
     spending: Spending = WRITING,
     finish_reason: str = "stop",
+    calls: tuple[AskedCall, ...] = (),
 ) -> ModelReply:
     """Make a whole reply."""
     return ModelReply(
@@ -219,69 +211,11 @@ def reply(
         provider="scripted",
         finish_reason=finish_reason,
         spending=spending,
+        calls=calls,
     )
 
 
-AgentTurn = str | ModelError | ModelReply
-Script = Mapping[str, Sequence[AgentTurn | list[AgentTurn]]]
-
-WRITES = frozenset({"generate_report", "generate_code", "write_tests"})
-
-
-class ScriptedAgent:
-    """Reply to a node's call for draft i with the i-th of its turns, and fail where there is none.
-
-    `script` has the turns by node: `route`, `generate_report`, `reflect_on_report`, `write_tests`
-    and `generate_code`. A turn is a text, a whole reply or an error; a list holds one of these for
-    each call in turn. `delays` are seconds, by node and the draft's index. A call that the script
-    does not foresee fails, loudly.
-    """
-
-    def __init__(
-        self,
-        script: Script,
-        *,
-        delays: Mapping[tuple[str, int], float] | None = None,
-        writing: Spending = WRITING,
-        judging: Spending = JUDGING,
-    ) -> None:
-        self._script = script
-        self._delays = delays or {}
-        self._writing = writing
-        self._judging = judging
-        self._taken: Counter[object] = Counter()
-        self.calls: list[ModelCall] = []
-        self.cancelled: list[tuple[str, int]] = []
-
-    def asked(self, node: str) -> list[ModelCall]:
-        """List the calls of a node."""
-        return [each for each in self.calls if each.labels["mull.node"] == node]
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by the script. Raises the script's errors."""
-        self.calls.append(call)
-        place = str(call.labels["mull.node"]), int(call.labels.get("mull.draft.index", 0))
-        try:
-            await asyncio.sleep(self._delays.get(place, 0))
-        except asyncio.CancelledError:
-            self.cancelled.append(place)
-            raise
-        turn = self._turn(*place)
-        if isinstance(turn, ModelError):
-            raise turn
-        if isinstance(turn, ModelReply):
-            return turn
-        spending = self._writing if place[0] in WRITES else self._judging
-        return reply(turn, call.model or "scripted/model", spending)
-
-    def _turn(self, node: str, index: int) -> AgentTurn:
-        script = self._script.get(node, ())
-        turn: AgentTurn = taken(script, index, node, self._taken, (node, index))
-        return turn
-
-
 def routed(mode: str, reason: str = "it asks for it") -> str:
-    """Write a router's reply."""
     return json.dumps({"reason": reason, "mode": mode})
 
 
@@ -295,7 +229,6 @@ def reflection(*issues: str, sentence: str = "", suggestions: Sequence[str] = ()
 
 
 def code(text: str) -> str:
-    """Write a reply with code in a block."""
     return f"```python\n{text}\n```"
 
 

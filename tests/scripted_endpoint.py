@@ -102,19 +102,21 @@ def failing(status: int, code: str | None = None, message: str = "no", **more: A
     return Scripted(status=status, body=json.dumps({"error": error}).encode(), **more)
 
 
-Reply = str | Scripted | Callable[[Body], "str | Scripted"]
+Replies = Callable[[Body], "str | Scripted"]
+Reply = str | Scripted | Replies
 
 
 class ScriptedEndpoint:
     """A server that gives `replies` in order, or those of `by_seed` by the request's seed.
 
-    A function among the replies gets the parsed request. `by_seed` may be a function of the seed.
+    A function gets the parsed request: one among the replies, or one in their place, which replies
+    to every request. `by_seed` may be a function of the seed.
     A request beyond the script gets status 500, and leaving the context raises AssertionError.
     """
 
     def __init__(
         self,
-        replies: Sequence[Reply] = (),
+        replies: Sequence[Reply] | Replies = (),
         by_seed: Mapping[int, Reply] | Callable[[int], Reply] | None = None,
     ) -> None:
         self.requests: list[Body] = []
@@ -123,7 +125,7 @@ class ScriptedEndpoint:
         self.max_in_flight = 0
         self.hung_up = 0
         self.port = 0
-        self._replies = list(replies)
+        self._replies = replies if callable(replies) else list(replies)
         self._by_seed = by_seed
         self._in_flight = 0
         self._writers: list[asyncio.StreamWriter] = []
@@ -222,6 +224,8 @@ class ScriptedEndpoint:
         return Scripted(chosen) if isinstance(chosen, str) else chosen
 
     def _next(self, request: Body) -> Reply:
+        if callable(self._replies):
+            return self._replies
         if self._by_seed is None:
             return self._replies.pop(0)
         seed = request["seed"]

@@ -20,6 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from commands.loops import LOOPS
 from mull.connection import TASK_QUEUE
 from tests.activities.test_turn_calls import calling
+from tests.scripted import judgement
 from tests.scripted_endpoint import Body, Scripted
 from tests.workflows.batches import batch_of, judging
 
@@ -65,10 +66,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         "ToolTurnWorkflow",
         {"message": "Compute it", "think_level": "low", "budget_seconds": 3_000.0, **BOUND},
     ),
-    "reflexion": (
-        "ReflexionWorkflow",
-        {"environment": "code", "task": "HumanEval/2", **BOUND},
-    ),
+    "reflexion": ("ReflexionWorkflow", {"environment": "code", "task": "HumanEval/2", **BOUND}),
     "session": (
         "SessionWorkflow",
         {"think_level": "low", "budget_seconds": 3_000.0, **BOUND, "turns_per_execution": 2},
@@ -102,9 +100,7 @@ def replied(request: Body) -> Scripted:
 def _said(request: Body, prompt: str) -> str:
     if "You judge a draft" in prompt:
         score = next(score for draft, score in DRAFTS.items() if f'Draft: "{draft}"' in prompt)
-        scores = dict.fromkeys(("completeness", "correctness", "clarity"), score)
-        point = {"criterion": "clarity", "place": "the end", "advice": "Say which one."}
-        return json.dumps({"feedback": [point], "criteria_scores": scores, "confidence": "high"})
+        return judgement(prompt, score)
     if reflects(prompt):
         return "One place is missing."
     if "truncate_number" in prompt:
@@ -135,7 +131,6 @@ def _worked(prompt: str) -> str:
 
 
 def reflects(prompt: str) -> bool:
-    """Tell whether this is the prompt of a turn's reflection."""
     return prompt.startswith("You are a reflective")
 
 

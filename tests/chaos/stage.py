@@ -90,7 +90,7 @@ class Stage:
         self.place = Place(free_port(), free_port(), folder / "temporal.db")
         self.network = Network(self.place.port)
         self.metrics = free_port()
-        self.endpoint = ScriptedEndpoint([self._said] * 1_000_000)
+        self.endpoint = ScriptedEndpoint(self._said)
         self.log = folder / "worker.log"
         self.workers: list[ForkServerProcess] = []
         self.client: Client
@@ -111,7 +111,6 @@ class Stage:
         self.endpoint.__exit__(*error)
 
     async def start_server(self) -> None:
-        """Start the server, and wait until it answers."""
         with (self.folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(  # noqa: ASYNC220 - it is short
                 [*server_command(self.place), f"--metrics-port={self.metrics}"],
@@ -136,7 +135,6 @@ class Stage:
             return found
 
     def server_runs(self) -> bool:
-        """Tell whether the server has not ended."""
         return self._server.poll() is None
 
     def kill_server(self) -> None:
@@ -171,7 +169,6 @@ class Stage:
         return time.monotonic() - begin
 
     def kill_workers(self) -> None:
-        """End every worker outright."""
         while self.workers:
             worker = self.workers.pop()
             worker.kill()

@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from bench import chaos
 from tests.chaos.runs import REQUESTS, replied
 from tests.chaos.stage import Stage
+from tests.conftest import until
 from tests.patience import PATIENCE
 from tests.scripted_endpoint import Scripted
 
@@ -29,7 +30,6 @@ CALLS = {"sample_answer", "ask_step"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """A stage for all of these tests, with one worker."""
     async with Stage(tmp_path_factory.mktemp("stage")) as stage:
         stage.start_worker()
         yield stage
@@ -49,19 +49,10 @@ async def disturbed(stage: Stage, fault: str, after: float = 2.0, seconds: float
     return dict(zip(REQUESTS, await asyncio.wait_for(runs, PATIENCE), strict=True))
 
 
-async def test_a_worker_killed_also_while_it_recovers(stage: Stage, undisturbed: Ended) -> None:
-    """Two kills in a row change no result."""
-    assert await disturbed(stage, "kills") == undisturbed
-
-
-async def test_a_server_killed(stage: Stage, undisturbed: Ended) -> None:
-    """A server that was killed goes on from its file, and so do the runs."""
-    assert await disturbed(stage, "server") == undisturbed
-
-
-async def test_a_network_cut(stage: Stage, undisturbed: Ended) -> None:
-    """Workers that reach no server for a while go on once they do."""
-    assert await disturbed(stage, "network") == undisturbed
+@pytest.mark.parametrize("fault", ["kills", "server", "network"])
+async def test_what_ends_and_comes_back(stage: Stage, undisturbed: Ended, fault: str) -> None:
+    """A worker that is killed again while it recovers, a server on its file, and a network."""
+    assert await disturbed(stage, fault) == undisturbed
 
 
 async def test_a_wrong_version(stage: Stage, undisturbed: Ended) -> None:
@@ -69,15 +60,13 @@ async def test_a_wrong_version(stage: Stage, undisturbed: Ended) -> None:
     stage.reply = lambda _: Scripted("late", delay=100)
     runs = asyncio.create_task(stage.runs(REQUESTS, "version"))
     names = [f"version-{kind}-{[*REQUESTS].index(kind)}" for kind in ("ask", "turn")]
-    async with asyncio.timeout(PATIENCE):
-        # A history has no failure of a task that a killed worker had begun.
-        for name in names:
-            while not await waits_for_a_model(stage.client, name):
-                await asyncio.sleep(0.1)
-        stage.kill_workers()
-        stage.reply = replied
-        await stage.serve(chaos.OTHER_VERSION)
-        said = [await why_it_stalls(stage.client, name) for name in names]
+    # A history has no failure of a task that a killed worker had begun.
+    for name in names:
+        await until(lambda: waits_for_a_model(stage.client, name))
+    stage.kill_workers()
+    stage.reply = replied
+    await stage.serve(chaos.OTHER_VERSION)
+    said = [await why_it_stalls(stage.client, name) for name in names]
     stage.kill_workers()
     stage.start_worker()
     ended = await asyncio.wait_for(runs, PATIENCE)
@@ -97,7 +86,6 @@ async def waits_for_a_model(client: Client, name: str) -> bool:
 
 
 async def why_it_stalls(client: Client, name: str) -> str:
-    """Wait until a task of a run fails, and return what is said of it."""
     events = client.get_workflow_handle(name).fetch_history_events(wait_new_event=True)
     async for event in events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
@@ -106,7 +94,6 @@ async def why_it_stalls(client: Client, name: str) -> str:
 
 
 async def test_every_fault_of_a_provider(stage: Stage, undisturbed: Ended) -> None:
-    """Each first call fails in one of many ways, and each run ends alike."""
     failing = chaos.Failing(*chaos.ENDPOINT_FAULTS.values(), *QUICK * 20)
     stage.reply = failing
     try:

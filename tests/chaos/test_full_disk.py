@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.runs import REQUESTS, lasting
 from tests.chaos.stage import Stage
-from tests.conftest import begin
+from tests.conftest import begin, until
 from tests.patience import PATIENCE
 
 
@@ -26,7 +26,6 @@ class Disk:
         self.folder, self._filler = folder, folder / "filler"
 
     def fill(self) -> None:
-        """Leave no byte free."""
         with self._filler.open("wb", buffering=0) as file:
             try:
                 while True:
@@ -35,7 +34,6 @@ class Disk:
                 return
 
     def empty(self) -> None:
-        """Free what was filled."""
         self._filler.unlink()
 
     def unmount(self) -> None:
@@ -74,12 +72,12 @@ async def test_a_worker_whose_disk_is_full(disk: Disk, tmp_path: Path) -> None:
         await stage.serve("", "--traces", str(disk.folder / "spans"), **own)
         ended = await asyncio.wait_for(stage.runs(kinds, "full"), PATIENCE)
         handle = await begin(stage.client, searching, workflow)
-        said = ""
-        async with asyncio.timeout(PATIENCE):
-            while not said:
-                pending = (await handle.describe()).raw_description.pending_activities
-                said = "".join(each.last_failure.message for each in pending)
-                await asyncio.sleep(0.1)
+
+        async def failed() -> str:
+            pending = (await handle.describe()).raw_description.pending_activities
+            return "".join(each.last_failure.message for each in pending)
+
+        said = await until(failed)
         disk.empty()
         found = lasting(await asyncio.wait_for(handle.result(), PATIENCE))
 

@@ -1,57 +1,35 @@
 """A worker that is killed outright while code of the agent's runs."""
 
 import asyncio
-import json
 import os
 import signal
+from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
-from mull.multipath.result import MultiPathResult
-from tests.chaos.rebuilt import assert_whole
-from tests.chaos.working import working
-from tests.patience import PATIENCE, Stopwatch
+from tests.chaos.runs import lasting, replied
+from tests.chaos.working import assert_decided, working
+from tests.conftest import Handle, until
+from tests.patience import Stopwatch
 from tests.sandbox.canaries import descendants
-from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
-from tests.workflows.multipath.running import CASES, TASK, Handle, start
+from tests.scripted_endpoint import Body, Scripted
+from tests.workflows.multipath.running import TASK, ended, start
 
 # Each run of the code takes a while, in which it can be killed.
-SLOW = "import time\n\ntime.sleep(3)\n\n\ndef double(n):\n    return {}"
-BAD, GOOD = SLOW.format("n + 2"), SLOW.format("2 * n")
+SLOW = "import time\n\ntime.sleep(3)\n\n\n"
+GOOD = f"{SLOW}def double(n):\n    return 2 * n"
 GONE_SECONDS = 1.0
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
 
 def said(request: Body) -> Scripted:
-    """Route, write tests, write code that is wrong, and repair it: the request says which."""
-    prompt = request["messages"][0]["content"]
-    if prompt.startswith("You decide which way"):
-        return Scripted(json.dumps({"reason": "it asks for a function", "mode": "code"}))
-    if prompt.startswith("You write tests"):
-        tests = [{"call": call, "expected": value} for call, value in CASES.items()]
-        return Scripted(json.dumps({"reasoning": "by hand", "entry": "double", "tests": tests}))
-    return Scripted(f"```python\n{GOOD if 'Repair it' in prompt else BAD}\n```")
-
-
-def lasting(result: MultiPathResult) -> dict[str, Any]:
-    """What must be the same whether a worker was killed or not: all but times and attempts."""
-    whole = result.model_dump(mode="json", exclude={"usage"})
-    for each in [*whole["drafts"], *whole["decisions"]]:
-        for name in ("timestamp", "at", "attempts"):
-            each.pop(name, None)
-    for each in whole["drafts"]:
-        for name in ("wall_seconds", "cpu_seconds", "peak_memory_bytes", "attempts"):
-            each["report"].pop(name)
-    return whole
-
-
-async def finished(handle: Handle) -> MultiPathResult:
-    return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
+    """Write slow code that is wrong, and repair it."""
+    reply = replied(request)
+    return replace(reply, text=str(reply.text).replace("def double", f"{SLOW}def double"))
 
 
 async def until_code_runs(
@@ -59,24 +37,24 @@ async def until_code_runs(
 ) -> set[int]:
     """Wait for the code's processes, and return their ids."""
     assert worker.pid is not None
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            pending = (await handle.describe()).raw_description.pending_activities
-            names = [each.activity_type.name for each in pending if each.state == STARTED]
-            if names == [activity] and (running := set(descendants(worker.pid))):
-                # The first process of a sandbox is there before the code is. Meanwhile the worker
-                # stands still, so that it can't tell that the code has ended.
-                os.kill(worker.pid, signal.SIGSTOP)
-                await asyncio.sleep(1.0)
-                return running | set(descendants(worker.pid))
-            await asyncio.sleep(0.05)
+    pid = worker.pid
+
+    async def running() -> set[int]:
+        pending = (await handle.describe()).raw_description.pending_activities
+        names = [each.activity_type.name for each in pending if each.state == STARTED]
+        return set(descendants(pid)) if names == [activity] else set()
+
+    found: set[int] = await until(running)
+    # The first process of a sandbox is there before the code is. Meanwhile the worker stands still,
+    # so that it can't tell that the code has ended.
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(1.0)
+    return set(descendants(pid)) | found
 
 
 async def seconds_until_gone(processes: set[int]) -> float:
     watch = Stopwatch()
-    async with asyncio.timeout(PATIENCE):
-        while any(alive(each) for each in processes):
-            await asyncio.sleep(0.02)
+    await until(lambda: not any(map(alive, processes)))
     return watch.seconds
 
 
@@ -95,25 +73,19 @@ async def test_a_worker_killed_while_code_runs(
 ) -> None:
     """The code is gone within a second, and the run goes on elsewhere and ends alike."""
     monkeypatch.setenv("MULL_SANDBOX", backend)
-    with ScriptedEndpoint([said] * 30) as endpoint:
-        async with working(endpoint, tmp_path / "spans") as working_at:
-            worker = working_at()
-            expected = await finished(await start(client, prompt=TASK))
-            handle = await start(client, prompt=TASK)
-            code = await until_code_runs(handle, worker)
-            worker.kill()
-            worker.join(PATIENCE)
-            gone = await seconds_until_gone(code)
-            working_at()
-            result = await finished(handle)
-        asked = len(endpoint.requests)
-    [rebuilt] = await assert_whole(client, handle.id, tmp_path / "spans")
-    decided = [span for span in rebuilt.spans if span.name == "mull.decision"]
+    async with working(said, tmp_path / "spans") as place:
+        expected = await ended(await start(client, prompt=TASK))
+        handle = await start(client, prompt=TASK)
+        code = await until_code_runs(handle, place.worker)
+        place.kill()
+        gone = await seconds_until_gone(code)
+        place.start()
+        result = await ended(handle)
+    await assert_decided(client, handle, tmp_path / "spans", result)
 
     assert code
     assert gone < GONE_SECONDS
-    assert lasting(result) == lasting(expected)
+    assert lasting(result.model_dump(mode="json")) == lasting(expected.model_dump(mode="json"))
     assert (result.output, result.stop_reason) == (GOOD + "\n", "passed")
     assert [each.report and each.report.attempts for each in result.drafts] == [2, 1]
-    assert len(decided) == len(result.decisions)
-    assert asked == 2 * 4
+    assert len(place.requests) == 2 * 4

@@ -14,9 +14,8 @@ from activities.training.port import Scores, ScoreTask
 from tests.chaos import runs
 from tests.chaos.test_killed_agents import HANGS
 from tests.chaos.working import working
-from tests.conftest import begin
-from tests.patience import PATIENCE
-from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+from tests.conftest import begin, ended, until
+from tests.scripted_endpoint import Body, Scripted
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
 WORLD = """
@@ -67,7 +66,6 @@ class Training(ScriptedTraining):
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
-        """Score the good one higher."""
         self.scored.append(task)
         if self._hangs:
             self._hung.set()
@@ -90,21 +88,17 @@ async def test_a_worker_killed_under_way_changes_nothing(
     found, pairs = [], []
     for one in (calm, model):
         training = Training(one.hung, hangs=one is model and where == "score")
-        with ScriptedEndpoint([one] * 100) as endpoint:
-            async with (
-                working(endpoint, tmp_path / "traces", "--environments", str(module)) as start,
-                trains(client, training),
-            ):
-                worker = start()
-                handle = await begin(client, request, kind)
-                if one is model:
-                    await asyncio.wait_for(until(one.hung), PATIENCE)
-                    # What is asked for from now on is not cut off.
-                    one.hangs = ""
-                    worker.kill()
-                    worker.join(PATIENCE)
-                    start()
-                result = await asyncio.wait_for(handle.result(), PATIENCE)
+        async with (
+            working(one, tmp_path / "traces", "--environments", str(module)) as place,
+            trains(client, training),
+        ):
+            handle = await begin(client, request, kind)
+            if one is model:
+                await until(one.hung.is_set)
+                # What is asked for from now on is not cut off.
+                one.hangs = ""
+                place.replace()
+            result = await ended(handle)
         # Two rollouts at once end in either order.
         result.get("gained", []).sort(key=str)
         found.append(str(runs.lasting(result)).replace(handle.id, "NAME"))
@@ -116,9 +110,3 @@ async def test_a_worker_killed_under_way_changes_nothing(
     again = {call.split()[0] for call, count in (model.asked - calm.asked).items() if count}
     assert again <= {where}
     assert model.asked.keys() == calm.asked.keys()
-
-
-async def until(hung: asyncio.Event) -> None:
-    """Wait for what a thread of the endpoint sets."""
-    while not hung.is_set():
-        await asyncio.sleep(0.05)

@@ -7,25 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import (
-    Client,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowUpdateFailedError,
-)
+from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
 from mull.turn import midturn
 from mull.turn.result import ToolTurnResult
 from tests.activities.test_turn_calls import calling
-from tests.chaos.rebuilt import assert_whole
-from tests.chaos.working import working
-from tests.conftest import begin
+from tests.chaos import runs
+from tests.chaos.working import assert_decided, working
+from tests.conftest import Handle, begin, until
 from tests.patience import PATIENCE
-from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
-from tests.workflows.turn.running import permit
-
-Handle = WorkflowHandle[Any, Any]
+from tests.scripted_endpoint import Body, Scripted
+from tests.workflows.turn.running import ended, permit
 
 # Where a turn hangs, until the worker is killed: at calls of the model, of tools, and of a person.
 PLACES = ["step0", "sky", "step1", "person", "write", "step2", "nowhere", "reflection", "step3"]
@@ -100,25 +93,10 @@ async def allow(handle: Handle) -> None:
         await asyncio.sleep(0.2)
 
 
-async def ended(handle: Handle) -> ToolTurnResult:
-    async with asyncio.timeout(PATIENCE):
-        return ToolTurnResult.model_validate(await handle.result())
-
-
-def lasting(result: ToolTurnResult, name: str) -> dict[str, Any]:
+def lasting(result: ToolTurnResult, name: str) -> Any:
     """What must be the same whether a worker was killed or not: all but times, names and ids."""
-    whole = result.model_dump(mode="json", exclude={"usage"})
-    for each in [whole, *whole["decisions"]]:
-        for clock in ("remaining_s", "waited_s", "context_tokens_used"):
-            del each["budget"][clock]
-    made = [*whole["decisions"], *whole["calls"], *whole["reflections"], whole["last_reflection"]]
-    for each in [*made, *(call["approval"] for call in whole["calls"])]:
-        for clock in ("at", "seconds"):
-            each.pop(clock, None)
-    found: dict[str, Any] = json.loads(json.dumps(whole).replace(name, "NAME"))
-    for call in found["calls"]:
-        del call["id"]
-    return found
+    whole = runs.lasting(result.model_dump(mode="json", exclude={"usage"}))
+    return json.loads(json.dumps(whole).replace(name, "NAME"))
 
 
 async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_path: Path) -> None:
@@ -130,29 +108,21 @@ async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_
     log = module.with_suffix(".log")
     module.write_text(TOOLS)
     names = [f"at-{place}" for place in PLACES]
-    with ScriptedEndpoint([model] * 500) as endpoint:
-        async with working(endpoint, tmp_path / "traces", "--tools", str(module)) as start:
-            process = start()
-            undisturbed = await turn(client, "at-nobody")
-            await allow(undisturbed)
-            expected = lasting(await ended(undisturbed), "at-nobody")
-            turns = {name: await turn(client, name) for name in names}
-            for place in PLACES[4:]:
-                await asyncio.wait_for(allow(turns[f"at-{place}"]), PATIENCE)
-            async with asyncio.timeout(PATIENCE):
-                while not hanging(log, model) >= set(names) - {"at-person"}:
-                    await asyncio.sleep(0.1)
-            process.kill()
-            process.join(PATIENCE)
-            start()
-            allowed = [allow(turns[f"at-{place}"]) for place in PLACES[:4]]
-            await asyncio.wait_for(asyncio.gather(*allowed), PATIENCE)
-            found = {name: await ended(turns[name]) for name in names}
+    async with working(model, tmp_path / "traces", "--tools", str(module)) as serving:
+        undisturbed = await turn(client, "at-nobody")
+        await allow(undisturbed)
+        expected = lasting(await ended(undisturbed), "at-nobody")
+        turns = {name: await turn(client, name) for name in names}
+        for place in PLACES[4:]:
+            await asyncio.wait_for(allow(turns[f"at-{place}"]), PATIENCE)
+        await until(lambda: hanging(log, model) >= set(names) - {"at-person"})
+        serving.replace()
+        allowed = [allow(turns[f"at-{place}"]) for place in PLACES[:4]]
+        await asyncio.wait_for(asyncio.gather(*allowed), PATIENCE)
+        found = {name: await ended(turns[name]) for name in names}
 
     for name in names:
-        [rebuilt] = await assert_whole(client, turns[name].id, tmp_path / "traces")
-        decided = [span for span in rebuilt.spans if span.name == "mull.decision"]
-        assert len(decided) == len(found[name].decisions)
+        await assert_decided(client, turns[name], tmp_path / "traces", found[name])
     called = Counter(log.read_text().splitlines())
     assert {name: called[f"{name} write"] for name in names} == dict.fromkeys(names, 1)
     torn = found.pop("at-write")
@@ -168,7 +138,6 @@ async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_
 
 
 def hanging(log: Path, model: Model) -> set[str]:
-    """Name the turns that hang."""
     lines = log.read_text().splitlines()
     return {
         name

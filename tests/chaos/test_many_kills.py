@@ -70,8 +70,6 @@ async def test_how_many_were_made_is_written_down(
 
 
 def runs_of(folder: Path, monkeypatch: pytest.MonkeyPatch, result: Any) -> chaos.SmallRuns:
-    """Return runs that end with this, and whose spans can't be rebuilt."""
-
     async def made(*_: object) -> Any:
         return [result]
 

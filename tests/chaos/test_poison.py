@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
     WorkflowFailureError,
-    WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
 )
@@ -23,7 +22,7 @@ from temporalio.worker import Worker
 import worker
 from activities.language_model.port import TASK_QUEUE as MODELS
 from tests.chaos.runs import REQUESTS, lasting
-from tests.conftest import begin, served
+from tests.conftest import Handle, begin, failure, served, until
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 
@@ -56,21 +55,16 @@ POISON = {
     "a bomb": payload(zlib.compress(b" " * 20_000_000), b"binary/zlib"),
     "Latin-1": payload(b'{"question": "caf\xe9", "query": "caf\xe9"}'),
 }
-Handle = WorkflowHandle[Any, Any]
 
 
 async def end_of(client: Client, workflow: str, poison: RawValue) -> object:
-    """Start a run with this as its request, and return why it failed."""
     handle = await begin(client, poison, workflow)
-    with pytest.raises(WorkflowFailureError) as caught:
-        await asyncio.wait_for(handle.result(), PATIENCE)
-    return getattr(caught.value.cause, "type", caught.value.cause)
+    return (await failure(handle)).type
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 async def test_a_poisoned_start(client: Client, kind: str) -> None:
-    """A run that is given anything but its request fails at once, and says why."""
-    async with served(client, ScriptedModel([])):
+    async with served(client, ScriptedModel()):
         ends = await asyncio.gather(
             *(end_of(client, REQUESTS[kind][0], poison) for poison in POISON.values())
         )
@@ -80,12 +74,9 @@ async def test_a_poisoned_start(client: Client, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 async def test_poisoned_messages(client: Client, kind: str) -> None:
-    """Updates, signals and queries that can't be read change nothing in a run under way."""
     workflow, request = REQUESTS[kind]
-    async with AsyncExitStack() as stack:
-        # Nobody serves the models, so that the run waits.
-        for each in worker.build(client, ["mull"]):
-            await stack.enter_async_context(each)
+    # Nobody serves the models, so that the run waits.
+    async with worker.running(worker.build(client, ["mull"])):
         spared = await begin(client, request, workflow)
         handle = await begin(client, request, workflow)
         await asyncio.gather(*(begun(each) for each in (spared, handle)))
@@ -98,14 +89,12 @@ async def test_poisoned_messages(client: Client, kind: str) -> None:
 
 
 async def begun(handle: Handle) -> None:
-    """Wait until a run has called something."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            raw = (await handle.describe()).raw_description
-            waits = raw.workflow_execution_info.type.name == "SessionWorkflow"
-            if waits or raw.pending_activities or raw.pending_children:
-                return
-            await asyncio.sleep(0.05)
+    def called(run: Any) -> object:
+        raw = run.raw_description
+        waits = raw.workflow_execution_info.type.name == "SessionWorkflow"
+        return waits or raw.pending_activities or raw.pending_children
+
+    await until(handle.describe, called)
 
 
 async def takes(handle: Handle, poison: RawValue) -> list[str]:
@@ -133,7 +122,6 @@ async def ended(handle: Handle) -> object:
 
 
 async def test_a_poisoned_result(client: Client) -> None:
-    """A run stalls where the result of an activity can't be read, and its history says why."""
     replies = iter(POISON.values())
 
     @activity.defn(name="sample_answer")
@@ -141,12 +129,11 @@ async def test_a_poisoned_result(client: Client) -> None:
         return next(replies)
 
     request = {**REQUESTS["ask"][1], "max_responses": 1, "min_responses": 1}
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, ["mull"]):
-            await stack.enter_async_context(each)
-        async with Worker(client, task_queue=MODELS, activities=[poisoned]):
-            handles = [await begin(client, request) for _ in POISON]
-            said = await asyncio.gather(*map(why_it_stalls, handles))
+    serving = worker.build(client, ["mull"])
+    serving.append(Worker(client, task_queue=MODELS, activities=[poisoned]))
+    async with worker.running(serving):
+        handles = [await begin(client, request) for _ in POISON]
+        said = await asyncio.gather(*map(why_it_stalls, handles))
     assert all(said)
 
 

@@ -13,15 +13,11 @@ from tests.chaos.rebuilt import told
 from tests.chaos.working import working
 from tests.patience import PATIENCE
 from tests.sandbox.canaries import descendants
-from tests.scripted_endpoint import ScriptedEndpoint
 from tests.workflows.test_spans import ask_once
 
 
 async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
-    client: Client,
-    spans: InMemorySpanExporter,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    client: Client, spans: InMemorySpanExporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are those that were made, each once; the process that does it dies with the worker."""
     await ask_once(client)
@@ -30,24 +26,20 @@ async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
     monkeypatch.setenv("MULL_REBUILD_TRACES", "1")
     written: dict[str, object] = {}
     file = tmp_path / "spans"
-    with ScriptedEndpoint([]) as endpoint:
-        async with working(endpoint, file, "--queues", "mull") as start:
-            process = start()
-            # A run is looked at so long after its end, when a live worker has polled again.
-            async with asyncio.timeout(PATIENCE + SETTLED.total_seconds()):
-                while not written.keys() >= expected.keys():
-                    await asyncio.sleep(0.2)
-                    # The file may not exist yet, and its last line may be cut off.
-                    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-                    found = [json.loads(line) for line in lines]
-                    written = {span["context"]["span_id"]: told(span) for span in found}
-            assert process.pid is not None
-            helpers = descendants(process.pid)
-            process.kill()
-            process.join(PATIENCE)
-            async with asyncio.timeout(2 * PATIENCE):
-                while any(Path(f"/proc/{helper}").exists() for helper in helpers):
-                    await asyncio.sleep(0.1)
+    async with working(lambda _: "", file, "--queues", "mull") as place:
+        # A run is looked at so long after its end, when a live worker has polled again.
+        async with asyncio.timeout(PATIENCE + SETTLED.total_seconds()):
+            while not written.keys() >= expected.keys():
+                await asyncio.sleep(0.2)
+                # The file may not exist yet, and its last line may be cut off.
+                lines = file.read_text().split("\n")[:-1] if file.exists() else []
+                found = [json.loads(line) for line in lines]
+                written = {span["context"]["span_id"]: told(span) for span in found}
+        helpers = descendants(place.worker.pid or 0)
+        place.kill()
+        async with asyncio.timeout(2 * PATIENCE):
+            while any(Path(f"/proc/{helper}").exists() for helper in helpers):
+                await asyncio.sleep(0.1)
 
     assert helpers
     assert {span: written[span] for span in expected} == expected

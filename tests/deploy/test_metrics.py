@@ -20,7 +20,7 @@ from mull.sampling.rules import Stopping
 from tests import forks
 from tests.conftest import QUERY
 from tests.deploy.conftest import DASHBOARDS, ROOT, RULES
-from tests.e2e.conftest import AGREE, IMPROVES, NO_KEY, reply
+from tests.e2e.model import AGREE, IMPROVES, NO_KEY, reply
 from tests.patience import PATIENCE
 from tests.scripted_endpoint import Reply, Scripted, ScriptedEndpoint
 from tests.unit.test_calibrated import made as calibration_map

@@ -2,12 +2,14 @@
 
 import json
 import os
-import re
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from temporalio.client import Client
@@ -15,82 +17,52 @@ from temporalio.client import Client
 from commands.embedded import Place
 from mull.connection import connect
 from tests import forks
-from tests.activities.test_turn_calls import calling
+from tests.e2e.model import replied
 from tests.patience import PATIENCE, patiently
-from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
+from tests.scripted_endpoint import Replies, ScriptedEndpoint
 
 ROOT = Path(__file__).parents[2]
+Stream = int | BinaryIO | None
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
-
-# The seed that a test asks with chooses what the model does.
-AGREE, SPLIT, SLOW, NO_KEY = 0, 1_000, 2_000, 3_000
-# Drafts that get better, that stay low, and whose revision takes a minute.
-IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
-# Drafts that are cut off, and whose judge is not sure.
-CUT_OFF, UNSURE = 9_000, 10_000
-# Calls of a tool, and then what they returned.
-CALCULATES = 8_000
-EXPRESSIONS = ("40 + 2", " + ".join(["1000"] * 60))
-WORTH = {
-    IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75),
-    CUT_OFF: (0.8,), UNSURE: (0.8,),
-}  # fmt: skip
-JUDGES = "You judge a draft"
-
-
-def reply(seed: int) -> Reply:
-    """Answer as the seed says; who is asked to judge scores a draft by what it says it is worth."""
-    if seed == CALCULATES:
-        return _calculated
-    return lambda request: _judged(request) or _replied(seed)
-
-
-def _calculated(request: Body) -> Scripted:
-    told = [one["content"] for one in request["messages"] if one["role"] == "tool"]
-    asked = [("calculate", json.dumps({"expression": each})) for each in EXPRESSIONS]
-    return Scripted(text=" ".join(told)) if told else calling(*asked)
-
-
-def _judged(request: Body) -> Scripted | None:
-    prompt = request["messages"][-1]["content"]
-    if not prompt.startswith(JUDGES):
-        return None
-    draft = prompt.partition("\nDraft: ")[2].partition("\n")[0]
-    worth = float(re.findall(r"worth (\d\.\d+)", draft)[-1])
-    point = {"criterion": "clarity", "place": "the end", "advice": "Say which release is meant."}
-    scores = dict.fromkeys(("completeness", "correctness", "clarity"), worth)
-    known = {"feedback": [point], "criteria_scores": scores}
-    known["confidence"] = "low" if "I guess" in draft else "high"
-    return Scripted(text=json.dumps(known))
-
-
-def _replied(seed: int) -> Scripted:
-    behaviour, index = divmod(seed, 1_000)
-    behaviour *= 1_000
-    if behaviour in WORTH:
-        slow = behaviour == REVISES_SLOWLY and index
-        worth = WORTH[behaviour][min(index, len(WORTH[behaviour]) - 1)]
-        guess = "I guess: draft" if behaviour == UNSURE else "Draft"
-        text, reason = f"{guess} {index + 1}, worth {worth}.", "stop"
-        if behaviour == CUT_OFF:
-            text, reason = text.removesuffix("."), "length"
-        return Scripted(text=text, finish_reason=reason, delay=60 if slow else 0)
-    if behaviour == NO_KEY:
-        return failing(401)
-    answer = "129" if behaviour == AGREE else str(seed)
-    text = json.dumps({"reasoning": "summed", "answer": answer})
-    return Scripted(text=text, delay=60 if behaviour == SLOW else 0)
 
 
 @contextmanager
 def worker(environment: dict[str, str], log: Path, *options: str) -> Iterator[None]:
-    """Run a worker process of its own, with options."""
     process = forks.start(["worker.py", *options], environment, log, log)
     try:
         yield
     finally:
         process.terminate()
         process.join(PATIENCE)
+
+
+def started(
+    *arguments: str, environment: dict[str, str], stdout: Stream = None, stderr: Stream = None
+) -> "subprocess.Popen[str]":
+    """Start a program of Python that a test stops."""
+    command = [sys.executable, *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=stdout, stderr=stderr
+    )
+
+
+@contextmanager
+def sink(exported: list[bytes]) -> Iterator[str]:
+    """Take what is exported by OTLP over HTTP; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            exported.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def commands_beside(place: Place, namespace: str) -> dict[str, str]:
@@ -100,20 +72,42 @@ def commands_beside(place: Place, namespace: str) -> dict[str, str]:
     return {**os.environ, **server, **shown}
 
 
+@contextmanager
+def serving(
+    place: Place,
+    namespace: str,
+    folder: Path,
+    model: Replies = replied,
+    options: Sequence[str] = (),
+    /,
+    **own: str,
+) -> Iterator[tuple[dict[str, str], ScriptedEndpoint]]:
+    """Serve a namespace with this model; yield the environment of commands beside it."""
+    known = commands_beside(place, namespace)
+    with ScriptedEndpoint(model) as endpoint:
+        own |= {"MULL_MODEL": "openai/scripted", "OPENAI_API_BASE": endpoint.url}
+        own |= {"OPENAI_API_KEY": "sk-secret"}
+        with worker({**known, **own}, folder / "log", *options):
+            yield known, endpoint
+
+
+def served(cli: Cli, *command: str) -> Cli:
+    for _ in patiently():
+        done = cli(*command)
+        if done.returncode == 0:
+            return cli
+    pytest.fail(f"the worker did not start: {done.stderr}")
+
+
 @pytest.fixture(scope="session")
 def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of commands beside a running server and worker."""
-    known = {**commands_beside(place, "commands"), "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
-    with ScriptedEndpoint(by_seed=reply) as endpoint:
-        model = {"MULL_MODEL": "openai/scripted", "OPENAI_API_BASE": endpoint.url}
-        key = {"OPENAI_API_KEY": "sk-secret"}
-        with worker({**known, **model, **key}, tmp_path_factory.mktemp("worker") / "log"):
-            yield known
+    nowhere = {"HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
+    with serving(place, "commands", tmp_path_factory.mktemp("worker"), **nowhere) as (known, _):
+        yield {**known, **nowhere}
 
 
 @pytest.fixture
 async def client(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Client:
-    """A client of the namespace that the commands use."""
     for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"):
         monkeypatch.setenv(name, environment[name])
     return await connect()
@@ -121,17 +115,11 @@ async def client(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(scope="module")
 def cli(environment: dict[str, str]) -> Cli:
-    """Run a command to its end, and return what it printed and its exit code."""
-
     def run(*arguments: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
         known = {**environment, **more}
         return forks.run("starter.py", *arguments, environment=known, stdin=stdin)
 
-    for _ in patiently():
-        served = run("ask", "ready?", "--seed", str(AGREE), "--max-responses", "1")
-        if served.returncode == 0:
-            return run
-    pytest.fail(f"the worker did not start: {served.stderr}")
+    return served(run, "ask", "ready?", "--seed", "0", "--max-responses", "1")
 
 
 def listed(cli: Cli, run: str) -> dict[str, Any]:

@@ -5,12 +5,10 @@ import base64
 import json
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess
 from urllib.request import urlopen
@@ -24,8 +22,9 @@ from commands.embedded import Place, free_port, server_command
 from mull.connection import NoServerError, connect
 from tests import forks
 from tests.activities.test_turn_calls import calling
-from tests.e2e.conftest import commands_beside, worker
+from tests.e2e.conftest import commands_beside, sink, worker
 from tests.patience import PATIENCE, patiently
+from tests.scripted import judgement
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 
 ENCRYPTED, CLEAR = "quokka", "wombat"
@@ -80,11 +79,7 @@ def replied(request: Body) -> Scripted:
     if "keyless" in whole:
         return failing(401, message=f"{PROVIDER} may not ask {whole}")
     if prompt.startswith("You judge a draft"):
-        scores = dict.fromkeys(("completeness", "correctness", "clarity"), 0.5)
-        advice = f"Name the {word}advice."
-        point = {"criterion": "clarity", "place": "the end", "advice": advice}
-        judged = {"feedback": [point], "criteria_scores": scores, "confidence": "high"}
-        return Scripted(json.dumps(judged))
+        return Scripted(judgement(prompt, 0.5, f"Name the {word}advice."))
     if prompt.startswith("Write Python code"):
         return Scripted(f"```python\ndef add(a, b):\n    return a + b  # {word}code\n```")
     if "tools" in request and request["messages"][-1]["role"] != "tool":
@@ -110,46 +105,19 @@ class World:
     environments: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def run(self, word: str, *arguments: str) -> CompletedProcess[str]:
-        """Run a command to its end."""
         return forks.run("starter.py", *arguments, environment=self.environments[word])
 
     def stored(self) -> bytes:
-        """Return all that the server has on its disk."""
         return b"".join(path.read_bytes() for path in self.folder.glob("server.db*"))
 
     def printed(self) -> str:
-        """Return the logs and pages, and what the commands printed."""
         files = [*self.folder.glob("*.log"), *self.folder.glob("*.html")]
         said = [one.stdout + one.stderr for ran in self.commands.values() for one in ran.values()]
         return "\n".join([*(path.read_text() for path in files), *said])
 
 
 @contextmanager
-def sink(exported: list[bytes]) -> Iterator[str]:
-    """Take what is exported by OTLP."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            exported.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-@contextmanager
 def temporal(place: Place, log: Path) -> Iterator[None]:
-    """Run a server of one's own, and stop it by its own handle."""
     names = [f"--namespace={name}" for name in (ENCRYPTED, CLEAR)]
     with log.open("wb") as output:
         server = subprocess.Popen([*server_command(place), *names], stdout=output, stderr=output)
@@ -161,7 +129,6 @@ def temporal(place: Place, log: Path) -> Iterator[None]:
 
 
 async def client_of(environment: dict[str, str], keys: str | None = None) -> Client:
-    """Connect as a command with this environment does, with these keys alone."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"):
             patch.setenv(name, environment[name])
@@ -180,7 +147,6 @@ def keys_of(*ids: str) -> str:
 
 
 async def histories(environment: dict[str, str]) -> dict[str, list[HistoryEvent]]:
-    """Fetch every history as the server holds it."""
     client = await client_of(environment)
     ids = [run.id async for run in client.list_workflows()]
     fetched = await asyncio.gather(
@@ -249,7 +215,7 @@ def guarded(folder: Path) -> Iterator[World]:
     main = ("--queues", "mull,llm,tools", "--tools", str(folder / "own_tools.py"))
     with ExitStack() as stack:
         stack.enter_context(temporal(world.place, folder / "server.log"))
-        endpoint = stack.enter_context(ScriptedEndpoint([replied] * 1_000))
+        endpoint = stack.enter_context(ScriptedEndpoint(replied))
         telemetry = stack.enter_context(sink(world.exported))
         metrics: list[str] = []
         for word in (ENCRYPTED, CLEAR):

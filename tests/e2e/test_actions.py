@@ -10,7 +10,7 @@ import pytest
 
 from tests import forks
 from tests.chaos.stage import Stage
-from tests.patience import PATIENCE
+from tests.conftest import until
 from tests.scripted_endpoint import Scripted
 
 ASK = ("ask", "How much?", "--seed", "0", "--max-responses", "3")
@@ -48,17 +48,13 @@ async def test_a_lost_worker_is_told_of(tmp_path: Path, monkeypatch: pytest.Monk
         stage.reply = lambda _: Scripted(ANSWER, delay=0 if lost.is_set() else 60)
         await stage.serve()
         asking = forks.start(["starter.py", *ASK], dict(os.environ), log, log)
-        async with asyncio.timeout(PATIENCE):
-            while not stage.endpoint.requests:
-                await asyncio.sleep(0.1)
-            lost.set()
-            stage.kill_workers()
-            while "no worker answers; the run waits for one" not in log.read_text():
-                assert asking.is_alive()
-                await asyncio.sleep(0.1)
-            await stage.serve()
-            while asking.is_alive():
-                await asyncio.sleep(0.1)
+        await until(lambda: stage.endpoint.requests)
+        lost.set()
+        stage.kill_workers()
+        await until(lambda: "no worker answers; the run waits for one" in log.read_text())
+        assert asking.is_alive()
+        await stage.serve()
+        await until(lambda: not asking.is_alive())
         [run] = [run async for run in stage.client.list_workflows("")]
         begun = await anext(stage.client.get_workflow_handle(run.id).fetch_history_events())
 

@@ -3,23 +3,22 @@
 The development server's database is SQLite's. What dumps PostgreSQL's was tried by hand.
 """
 
-import asyncio
 import json
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from commands.embedded import Place, free_port, server_command
 from tests import forks
 from tests.conftest import _wait_for
-from tests.e2e.conftest import SLOW, STAYS_LOW, Cli, commands_beside, reply, until_waiting
+from tests.e2e.conftest import Cli, commands_beside, until_waiting
+from tests.e2e.model import SLOW, STAYS_LOW, replied
 from tests.e2e.test_review import LOW, QUERY
-from tests.patience import PATIENCE
-from tests.scripted_endpoint import Reply, ScriptedEndpoint
+from tests.patience import patiently
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from tests.workflows.test_encryption import key
 
 
@@ -53,19 +52,7 @@ def installed(folder: Path, model: str) -> Iterator[Cli]:
         server.wait()
 
 
-def until(holds: Callable[[], Any]) -> None:
-    """Wait until something holds."""
-
-    async def wait() -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not holds():
-                await asyncio.sleep(0.1)
-
-    asyncio.run(wait())
-
-
 def test_runs_go_on_from_a_backup(tmp_path: Path) -> None:
-    """One that waited for a person, and one whose call was in flight; without keys, neither."""
     first, backup, second = (tmp_path / name for name in ("first", "backup", "second"))
     first.mkdir()
     backup.mkdir()
@@ -73,16 +60,19 @@ def test_runs_go_on_from_a_backup(tmp_path: Path) -> None:
     (first / "keys").chmod(0o600)
     lost = False
 
-    def quick_once_lost(seed: int) -> Reply:
-        return reply(seed - SLOW if lost and SLOW <= seed < STAYS_LOW else seed)
+    def quick_once_lost(request: Body) -> Scripted:
+        seed = request["seed"]
+        return replied({**request, "seed": seed - SLOW * (lost and SLOW <= seed < STAYS_LOW)})
 
-    with ScriptedEndpoint(by_seed=quick_once_lost) as endpoint:
+    with ScriptedEndpoint(quick_once_lost) as endpoint:
         with installed(first, endpoint.url) as cli:
             waiting = cli("reflect", QUERY, *LOW, "--detach").stdout.strip()
             asked = ("--seed", str(SLOW), "--max-responses", "1", "--detach")
             calling = cli("ask", "How much?", *asked).stdout.strip()
             until_waiting(cli, waiting)
-            until(lambda: any(each.get("seed") == SLOW for each in endpoint.requests))
+            for _ in patiently():
+                if any(each.get("seed") == SLOW for each in endpoint.requests):
+                    break
             database = first / "temporal.db"
             with closing(sqlite3.connect(database)) as live, closing(
                 sqlite3.connect(backup / "temporal.db")

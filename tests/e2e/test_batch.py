@@ -1,12 +1,10 @@
 """`mull batch` as a user runs it: lines in, results in their order out, and on where it stood."""
 
-import asyncio
 import csv
 import io
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,8 +14,9 @@ from temporalio.client import Client
 
 from commands import batch
 from mull.connection import TASK_QUEUE
-from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli
-from tests.patience import PATIENCE
+from tests.conftest import until
+from tests.e2e.conftest import Cli, started
+from tests.e2e.model import AGREE, NO_KEY, SLOW
 
 ONE = ("--command", "ask", "--yes")
 SINGLE = ("--", "--max-responses", "1")
@@ -37,7 +36,6 @@ def rows(printed: str) -> list[dict[str, Any]]:
 
 
 def test_results_come_in_the_order_of_the_lines(cli: Cli, tmp_path: Path) -> None:
-    """Each line has its answer or its error; started again, nothing is made again but failures."""
     lines = [line("a"), line("b", NO_KEY), *(line(f"c{place}") for place in range(100))]
     file = written(tmp_path / "q.jsonl", *lines)
 
@@ -88,7 +86,6 @@ def test_other_formats(cli: Cli, tmp_path: Path) -> None:
 
 
 async def test_pause_and_going_on(cli: Cli, client: Client, tmp_path: Path) -> None:
-    """What is detached is paused, resumed, finished and seen by its id alone."""
     lines = [line("a", SLOW), line("b", SLOW)]
     file = written(tmp_path / "q.jsonl", *lines)
     begun = cli("batch", file, *ONE, "--id", "paused", "--detach", *SINGLE)
@@ -119,9 +116,7 @@ async def test_lines_of_a_page_under_way(
     file = written(tmp_path / "q.jsonl", *lines)
     cli("batch", file, *ONE, "--id", "stopped", "--detach", "--max-concurrency", "2", *SINGLE)
     page = client.get_workflow_handle("stopped/page-0")
-    async with asyncio.timeout(PATIENCE):
-        while (await page.query("progress"))["done"] < 2:
-            await asyncio.sleep(0.2)
+    await until(lambda: page.query("progress"), lambda seen: seen["done"] >= 2)
 
     seen = json.loads(cli("show", "stopped", "--json").stdout)
     left = interrupted(environment, "40 % of 5", "--id", "stopped", "--out", f"{tmp_path}/r 1.csv")
@@ -141,11 +136,8 @@ async def test_lines_of_a_page_under_way(
 
 
 def interrupted(environment: dict[str, str], after: str, *arguments: str) -> str:
-    """Send Ctrl-C once this is said, and return what is said after it."""
-    command = [sys.executable, "starter.py", "batch", *arguments]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
-    ) as sent:
+    command = ("starter.py", "batch", *arguments)
+    with started(*command, environment=environment, stderr=subprocess.PIPE) as sent:
         assert sent.stderr is not None
         while after not in sent.stderr.readline():
             pass
@@ -157,7 +149,6 @@ def interrupted(environment: dict[str, str], after: str, *arguments: str) -> str
 
 
 def test_ctrl_c_while_pages_go_up(environment: dict[str, str], tmp_path: Path) -> None:
-    """It ends with 130, and says that the same command goes on."""
     file = written(tmp_path / "q.jsonl", *(line(f"q{place}", SLOW) for place in range(3_000)))
     upload = (file, *ONE, "--id", "uploaded", "--detach", *SINGLE)
 
@@ -217,7 +208,6 @@ def test_the_budget_of_a_retry_replaces_the_earlier_one(cli: Cli, tmp_path: Path
     ],
 )
 def test_a_line_that_is_wrong_is_named(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
-    """Nothing starts before every line is right."""
     file = tmp_path / "q.jsonl"
     file.write_text(text)
 
@@ -239,7 +229,6 @@ def test_a_line_that_is_wrong_is_named(cli: Cli, tmp_path: Path, text: str, said
     ],
 )
 def test_what_can_t_be_combined(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
-    """One line says what to give instead."""
     done = cli("batch", *arguments, stdin='"x"\n')
 
     assert done.returncode == 2
@@ -247,7 +236,6 @@ def test_what_can_t_be_combined(cli: Cli, arguments: tuple[str, ...], said: str)
 
 
 def test_an_estimate_counts_the_most_calls(cli: Cli) -> None:
-    """Lines times calls, with dollars where the price is known; nothing starts."""
     done = cli(
         "batch", "-", *ONE, "--dry-run", "--json", "--", "--max-responses", "7", "--model",
         "openai/gpt-4o-mini", stdin='"x"\n"y"\n',

@@ -1,23 +1,26 @@
-"""The command line as scripts and people use it, against a real server and worker process."""
+"""`ask` as scripts and people use it, and steering a run while it goes on."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
 from mull.sampling.rules import Stopping
-from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli, listed
+from tests.e2e.conftest import ROOT, Cli, listed, started
+from tests.e2e.model import AGREE, NO_KEY, SLOW
+from tests.patience import PATIENCE
 from tests.unit.test_calibrated import made as calibration_map
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
 
 def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
-    """The answer goes to standard output, progress and the Web UI's address to standard error."""
     done = cli("ask", SUM, "--seed", str(AGREE))
 
     assert done.returncode == 0, done.stderr
@@ -28,7 +31,6 @@ def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
 
 
 def test_ask_prints_what_matters_in_five_lines(cli: Cli) -> None:
-    """All facts and votes are printed with --details, and by `show`."""
     asked = ("ask", SUM, "--seed", str(AGREE), "--id", "five-lines")
 
     short, whole, shown = cli(*asked), cli(*asked, "--details"), cli("show", "five-lines")
@@ -45,7 +47,6 @@ def test_ask_prints_what_matters_in_five_lines(cli: Cli) -> None:
 
 
 async def test_the_web_ui_shows_what_was_asked(cli: Cli, client: Client) -> None:
-    """The input is what was given, the question first, and what is not set is in no payload."""
     cli("ask", SUM, "--seed", str(AGREE), "--system", "LICENSE", "--id", "given", "--json")
     handle = client.get_workflow_handle("given")
     history = [event async for event in handle.fetch_history_events()]
@@ -113,7 +114,6 @@ def test_json_is_one_document_and_nothing_else(cli: Cli) -> None:
 
 
 def test_a_failed_run_is_one_line_or_one_document(cli: Cli) -> None:
-    """A refused key fails the run at once, with exit code 1, and the key stands nowhere."""
     done = cli("ask", SUM, "--seed", str(NO_KEY))
     document = cli("ask", SUM, "--seed", str(NO_KEY), "--id", "refused-key", "--json")
 
@@ -128,7 +128,6 @@ def test_a_failed_run_is_one_line_or_one_document(cli: Cli) -> None:
 
 
 async def test_a_run_is_listed_and_reported(cli: Cli, client: Client, tmp_path: Path) -> None:
-    """It stands with its stop reason and its question, and its page asks nobody for anything."""
     cli("ask", SUM, "--seed", str(AGREE), "--id", "listed", "--json")
     page = tmp_path / "report.html"
 
@@ -166,7 +165,6 @@ def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_probability_that_is_required(cli: Cli, tmp_path: Path) -> None:
-    """A map by hand gives it; below the bar the exit code is 4, and without a map 2."""
     file = tmp_path / "map.json"
     traits = {"model": None, "prompt_hash": None, "answers": "number"}
     known = calibration_map(**traits, stopping=Stopping(rule="ahead_by"))
@@ -184,3 +182,104 @@ def test_a_probability_that_is_required(cli: Cli, tmp_path: Path) -> None:
     assert "probability 0.900 is below 0.95, which was required" in missed.stderr
     assert (unknown.returncode, "and the worker has none" in unknown.stderr) == (2, True)
     assert broken.returncode == 2
+
+
+def detached(cli: Cli, seed: int) -> str:
+    started = cli("ask", SUM, "--seed", str(seed), "--detach")
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
+
+
+def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
+    run = detached(cli, SLOW)
+
+    standing = cli("show", run)
+    added = cli("add", run, "7", "--author", "ann")
+    finished = cli("finish", run, "--author", "ann")
+    watched = cli("watch", run, "--json")
+    too_late = cli("add", run, "8")
+
+    assert "5 calls in flight" in standing.stdout, standing.stdout
+    assert (added.returncode, finished.returncode) == (0, 0), added.stderr + finished.stderr
+    assert (
+        f"the run ends with what it has. To see its result:\n    mull show {run}" in finished.stderr
+    )
+    assert json.loads(watched.stdout)["final_answer"] == "7"
+    assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
+    assert (too_late.returncode, too_late.stderr) == (
+        2,
+        "Error: the run has already ended (completed).\n",
+    )
+
+
+def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
+    command = ("starter.py", "ask", SUM, "--seed", str(SLOW), "--id", "interrupted")
+    asked = started(*command, environment=environment, stderr=subprocess.PIPE)
+    assert asked.stderr is not None
+    assert "run interrupted" in asked.stderr.readline()
+    time.sleep(1)
+    asked.send_signal(signal.SIGINT)
+    _, said = asked.communicate(timeout=PATIENCE)
+
+    assert asked.returncode == 130
+    assert "mull watch interrupted" in said
+    assert "Traceback" not in said
+    assert cli("cancel", "interrupted").returncode == 0
+    assert cli("watch", "interrupted").returncode == 5
+    shown = cli("show", "interrupted")
+    assert (shown.returncode, shown.stdout) == (5, "")
+    assert "The run was cancelled." in shown.stderr
+    assert "stood at" in shown.stderr
+
+
+INTERRUPTED = """
+import importlib, sys
+
+def interrupted(name):
+    raise KeyboardInterrupt
+
+importlib.import_module, sys.argv = interrupted, ["mull", "ask"]
+import starter
+"""
+
+
+def test_ctrl_c_says_nothing_while_modules_are_imported() -> None:
+    """That takes a second on a busy machine."""
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_an_id_in_use_is_refused(cli: Cli) -> None:
+    first = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+    second = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+    cli("cancel", "chosen")
+
+    assert (first.returncode, first.stdout) == (0, "chosen\n")
+    assert second.returncode == 2
+    assert "a run with the id chosen is already running" in second.stderr
+
+
+def test_an_id_that_is_done_is_not_paid_again(cli: Cli) -> None:
+    """The same request gets the earlier result, another one is refused, --again starts anew."""
+    asked = ("--seed", str(AGREE), "--id", "nightly", "--json")
+    first, second = cli("ask", SUM, *asked), cli("ask", SUM, *asked)
+    other = cli("ask", SUM, *asked, "--max-responses", "9")
+    anew = cli("ask", SUM, *asked, "--again")
+
+    paid = json.loads(first.stdout)["responses"][0]["timestamp"]
+    assert (second.returncode, second.stdout) == (0, first.stdout)
+    assert "nothing is paid again; --again starts it anew" in second.stderr
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "the run with the id nightly is done, and had another request" in other.stderr
+    assert anew.returncode == 0
+    assert json.loads(anew.stdout)["responses"][0]["timestamp"] != paid
+
+
+def test_an_id_whose_run_failed_is_started_anew(cli: Cli) -> None:
+    refused = cli("ask", SUM, "--seed", str(NO_KEY), "--id", "mended")
+    mended = cli("ask", SUM, "--seed", str(AGREE), "--id", "mended")
+
+    assert (refused.returncode, mended.returncode) == (1, 0), mended.stderr

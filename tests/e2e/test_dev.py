@@ -1,4 +1,4 @@
-"""`dev`, the command that stays: an embedded server and a worker that is replaced when it dies."""
+"""`dev`, the command that stays, and `make demo`: embedded servers that leave nothing behind."""
 
 import asyncio
 import os
@@ -19,7 +19,8 @@ from activities.language_model import toy, toy_file
 from commands import embedded
 from commands.embedded import Place, free_port, is_free
 from mull.connection import GRACE_SECONDS
-from tests.e2e.conftest import ROOT
+from tests.conftest import until
+from tests.e2e.conftest import ROOT, started
 from tests.patience import PATIENCE, patiently
 from worker import GRACE
 
@@ -28,7 +29,6 @@ SET = {"MULL_MODEL", "MULL_DOCUMENTS", "MULL_TASKS"}
 
 
 def children(parent: int) -> dict[str, int]:
-    """The processes that a process started, by what they run."""
     found = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -41,8 +41,7 @@ def children(parent: int) -> dict[str, int]:
     return found
 
 
-def until(condition: str, log: Path) -> str:
-    """Wait until a text stands in a file."""
+def until_said(condition: str, log: Path) -> str:
     for _ in patiently():
         text = log.read_text()
         if re.search(condition, text):
@@ -51,14 +50,9 @@ def until(condition: str, log: Path) -> str:
 
 
 def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "starter.py", *arguments]
     return subprocess.run(
-        [sys.executable, "starter.py", *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 
 
@@ -73,16 +67,12 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     own = ["--environments", "examples/own_environment.py"]
     command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port), *own]
     with said.open("wb") as output:
-        dev = subprocess.Popen(
-            [sys.executable, *command, "--db", str(tmp_path / "dev.db")],
-            cwd=ROOT,
-            env=known,
-            stderr=output,
-        )
+        database = ("--db", str(tmp_path / "dev.db"))
+        dev = started(*command, *database, environment=known, stderr=output)
     try:
-        hint = until("Try: ", said)
+        hint = until_said("Try: ", said)
         os.kill(children(dev.pid)["worker"], signal.SIGKILL)
-        until(r"the worker ended with exit code -9 and is restarted", said)
+        until_said(r"the worker ended with exit code -9 and is restarted", said)
         asked = run(known, "ask", "What is 2 + 3?", "--max-responses", "1")
         checked = run(known, "doctor", "--offline", "--json").stdout
         left = children(dev.pid)
@@ -139,17 +129,11 @@ async def test_a_second_interrupt_ends_all_at_once(
         monkeypatch.setenv(name, "set")
     place = Place(free_port(), free_port(), tmp_path / "dev.db")
     staying = asyncio.create_task(embedded._stay(place, ()))
-    async with asyncio.timeout(PATIENCE):
-        while "Try: " not in capsys.readouterr().err:
-            await asyncio.sleep(0.05)
-    await asyncio.to_thread(until, "up", tmp_path / "dev.log")
+    await until(lambda: "Try: " in capsys.readouterr().err)
+    await asyncio.to_thread(until_said, "up", tmp_path / "dev.log")
 
     os.kill(os.getpid(), signal.SIGINT)
-    first = ""
-    async with asyncio.timeout(PATIENCE):
-        while "Ctrl-C again" not in first:
-            await asyncio.sleep(0.05)
-            first += capsys.readouterr().err
+    first = await until(lambda: capsys.readouterr().err, lambda said: "Ctrl-C again" in said)
     waits = not staying.done()
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(asyncio.CancelledError):
@@ -224,3 +208,32 @@ async def test_without_temporal_the_sdk_downloads_it(
 
     assert tried == ["started", "ended"]
     assert embedded.server_command(Place(1, 2, tmp_path / "db"))[1:] == found[1:]
+
+
+def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path) -> None:
+    """It shows waves, the answer, why it stopped, and how to see the run's page afterwards."""
+    known = {name: value for name, value in os.environ.items() if name != "MULL_MODEL"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "commands.embedded"],
+        cwd=tmp_path,
+        env={**known, "PYTHONPATH": str(root), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"^Final Answer: .* \(Confidence: \d\.\d\d, Uncertainty: \w+\)$", done.stdout, re.MULTILINE
+    )
+    assert "stopped" in done.stdout
+    assert "wave 1" in done.stderr
+    assert "a toy" in done.stderr
+    page = re.search(r"http://127\.0\.0\.1:(\d+)/namespaces/default/workflows/ask-", done.stderr)
+    assert page
+    assert done.stderr.index("mull dev") < page.start()
+    assert is_free(int(page[1]))
+    spans = (tmp_path / "build" / "demo-spans.jsonl").read_text()
+    assert '"name": "invoke_workflow SelfConsistencyWorkflow"' in spans

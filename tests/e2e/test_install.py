@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from commands.embedded import free_port
-from tests.e2e.test_dev import until
+from tests.e2e.test_dev import until_said
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_one_line_installs_and_the_toy_answers(
     with said.open("wb") as output:
         running = subprocess.Popen(dev, env=known, cwd=tmp_path, stderr=output)
     try:
-        shown = until("Try: ", said)
+        shown = until_said("Try: ", said)
         web_ui = re.search(r"^Web UI +(\S+)$", shown, re.MULTILINE)
         assert web_ui
         with urlopen(web_ui[1], timeout=PATIENCE) as page:  # noqa: S310 - on this machine
@@ -102,7 +102,6 @@ def test_one_line_installs_and_the_toy_answers(
 def test_the_package_needs_no_other_name(
     stranger: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    """`import mull` works where a project has folders and modules of Mull's other names."""
     programs, known = stranger
     for name in (*ROOMS[1:], "worker", "starter", "service", "adapters", "spans", "telemetry"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not this one')")
@@ -140,7 +139,6 @@ def test_what_lacks_is_said_with_what_to_do(
     code: int,
     said: str,
 ) -> None:
-    """Without a terminal nobody is asked, and without a network nothing is fetched."""
     programs, known = stranger
     bare = tmp_path / "env"
     left_out = shutil.ignore_patterns(lacking, f"{lacking}.py")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import CUT_OFF, IMPROVES, REVISES_SLOWLY, STAYS_LOW, UNSURE, Cli, listed
+from tests.e2e.conftest import Cli, listed
+from tests.e2e.model import CUT_OFF, IMPROVES, REVISES_SLOWLY, STAYS_LOW, UNSURE
 from tests.patience import patiently
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
@@ -25,7 +26,6 @@ def until_drafted(cli: Cli, run: str) -> None:
 
 
 def test_the_best_draft_alone_is_standard_output(cli: Cli) -> None:
-    """To the letter, so that it can be written to a file; all else is on standard error."""
     done = reflect(cli, IMPROVES)
 
     assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.75."), done.stderr
@@ -51,7 +51,6 @@ def test_a_draft_and_sources_are_read_from_files(cli: Cli, tmp_path: Path) -> No
 
 
 def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
-    """The draft is printed all the same, and the better one of two."""
     done = reflect(cli, STAYS_LOW, "--require-score", "0.7")
 
     assert (done.returncode, done.stdout) == (4, "Draft 2, worth 0.45.")
@@ -82,7 +81,6 @@ def test_what_is_cut_off_or_a_guess_is_exit_code_4(cli: Cli, seed: int, doubt: s
 
 
 def test_a_run_that_does_not_reflect_says_how_it_would(cli: Cli) -> None:
-    """The draft comes without a score, which meets no bar, and the way to one is told."""
     done = reflect(cli, IMPROVES, "--no-reflect", "--require-score", "0.1")
 
     assert (done.returncode, done.stdout) == (4, "Draft 1, worth 0.4.")
@@ -92,7 +90,6 @@ def test_a_run_that_does_not_reflect_says_how_it_would(cli: Cli) -> None:
 
 
 def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
-    """Whoever watches or shows it gets the draft, is told, and exit code 5."""
     run = reflect(cli, REVISES_SLOWLY, "--detach").stdout.strip()
     until_drafted(cli, run)
 
@@ -113,7 +110,6 @@ def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
 
 
 def test_a_person_can_finish_a_run(cli: Cli) -> None:
-    """`finish` ends it with the best draft so far; `add` is for other runs."""
     run = reflect(cli, REVISES_SLOWLY, "--detach").stdout.strip()
     until_drafted(cli, run)
 
@@ -130,7 +126,6 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
 
 def test_a_run_is_shown_and_listed(cli: Cli) -> None:
-    """Its draft and decisions, and its row with a score."""
     reflect(cli, IMPROVES, "--id", "reported-reflect", "--json")
 
     shown, row = cli("show", "reported-reflect"), listed(cli, "reported-reflect")

@@ -14,9 +14,8 @@ from commands.embedded import Place
 from mull.connection import connect
 from tests import forks
 from tests.conftest import payloads_of
-from tests.e2e.conftest import Cli, commands_beside, worker
-from tests.patience import patiently
-from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+from tests.e2e.conftest import Cli, served, serving
+from tests.scripted_endpoint import Body, Scripted
 
 NAMESPACE = "agents"
 LEARNED = "Next time I add it up"
@@ -46,45 +45,30 @@ def replied(request: Body) -> str | Scripted:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of tasks on the worker's machine."""
     return tmp_path_factory.mktemp("tasks")
 
 
 @pytest.fixture(scope="module")
 def cli(place: Place, folder: Path) -> Iterator[Cli]:
     """Run commands beside a worker that has the environment that counts."""
-    known = commands_beside(place, NAMESPACE)
-    with ScriptedEndpoint([replied] * 1_000) as endpoint:
-        own = {
-            "MULL_MODEL": "openai/scripted",
-            "OPENAI_API_BASE": endpoint.url,
-            "OPENAI_API_KEY": "sk-secret",
-            "MULL_TASKS": str(folder),
-        }
-        given = ("--environments", "tests.workflows.agents.running")
-        with worker({**known, **own}, folder / "log", *given):
+    given = ("--environments", "tests.workflows.agents.running")
+    tasks = {"MULL_TASKS": str(folder)}
+    with serving(place, NAMESPACE, folder, replied, given, **tasks) as (known, _):
 
-            def run(*words: str, **more: str) -> Any:
-                return forks.run("starter.py", *words, environment={**known, **more})
+        def run(*words: str, **more: str) -> Any:
+            return forks.run("starter.py", *words, environment={**known, **more})
 
-            for _ in patiently():
-                asked = run("reflexion", "--env", "counting", "--task", "1", "--id", "ready")
-                if asked.returncode != 3:
-                    break
-            assert asked.returncode == 0, asked.stderr
-            yield run
+        yield served(run, "reflexion", "--env", "counting", "--task", "1", "--id", "ready")
 
 
 @pytest.fixture
 async def client(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """A client of the namespace of these agents."""
     monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", NAMESPACE)
     return await connect()
 
 
 def test_one_task(cli: Cli, tmp_path: Path) -> None:
-    """The answer alone is printed, the code says if it is solved, and all can be seen later."""
     done = cli("reflexion", "--env", "counting", "--task", "8", "--id", "eight")
     again = cli("reflexion", "--env", "counting", "--task", "8", "--id", "eight", "--json")
     failed = cli("reflexion", "--env", "counting", "--task", "13", "--episode-limit", "1")
@@ -115,7 +99,6 @@ def test_one_task(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_run_under_way(cli: Cli) -> None:
-    """It takes neither a review nor an answer; finished by a person it is not solved."""
     run = cli("reflexion", "--env", "counting", "--task", "99", "--detach").stdout.strip()
 
     review, answer = cli("review", run), cli("add", run, "7")
@@ -194,6 +177,5 @@ async def test_hidden_tests_stay_in_their_file(cli: Cli, client: Client, folder:
 
 
 async def all_of(client: Client, run: str, run_id: str) -> bytes:
-    """Read all payloads of a run's history."""
     history = await client.get_workflow_handle(run, run_id=run_id).fetch_history()
     return b"".join(one.data for event in history.events for one in payloads_of(event))

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli, until_waiting
+from tests.e2e.conftest import Cli, until_waiting
+from tests.e2e.model import REVISES_SLOWLY, SPLIT, STAYS_LOW
 from tests.patience import patiently
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
@@ -13,7 +14,6 @@ LOW = ("--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--revi
 
 @pytest.fixture
 def run(cli: Cli) -> str:
-    """A run whose two drafts are low, and which waits for a person."""
     started = cli("reflect", QUERY, *LOW, "--detach")
     assert started.returncode == 0, started.stderr
     chosen = started.stdout.strip()
@@ -21,8 +21,7 @@ def run(cli: Cli) -> str:
     return chosen
 
 
-def test_what_waits_is_shown(cli: Cli, run: str) -> None:
-    """The draft, its scores, its feedback, how long it waits, and the commands to type."""
+def test_what_waits_is_shown_and_marked_in_the_list(cli: Cli, run: str) -> None:
     shown = cli("review", run)
     document = json.loads(cli("review", run, "--json").stdout)
 
@@ -33,17 +32,11 @@ def test_what_waits_is_shown(cli: Cli, run: str) -> None:
     assert (document["id"], document["review_until"]) == (run, None)
     assert document["draft"]["text"] == "Draft 2, worth 0.45."
     assert document["actions"] == ["accept", "revise", "replace", "score"]
-    assert cli("cancel", run).returncode == 0
-
-
-def test_it_is_marked_in_the_list(cli: Cli, run: str) -> None:
-    """A run that waits says so where all runs are listed."""
     for _ in patiently():
         rows = json.loads(cli("list", "--json").stdout)["runs"]
         row = next((each for each in rows if each["id"] == run), None)
         if row and row["MullNeedsReview"]:
             break
-
     assert row is not None
     assert row["MullNeedsReview"] is True
     assert "needs review" in cli("list").stdout
@@ -59,7 +52,6 @@ def test_it_is_marked_in_the_list(cli: Cli, run: str) -> None:
     ],
 )
 def test_a_person_decides(cli: Cli, run: str, options: list[str], reason: str, draft: str) -> None:
-    """The run ends as the person says, and names who that was."""
     said = cli("review", run, *options, "--author", "ann", stdin="Mine.")
     result = json.loads(cli("watch", run, "--json").stdout)
 
@@ -69,7 +61,6 @@ def test_a_person_decides(cli: Cli, run: str, options: list[str], reason: str, d
 
 
 def test_a_person_asks_for_a_revision(cli: Cli, run: str) -> None:
-    """It is made beyond the maximum, and the run waits again."""
     said = cli("review", run, "--revise", "Name the license of each.")
     for _ in patiently():
         waits = cli("review", run, "--json")
@@ -82,7 +73,6 @@ def test_a_person_asks_for_a_revision(cli: Cli, run: str) -> None:
 
 
 def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
-    """The wait is said with the command to type, and its end comes with the best draft."""
     done = cli("reflect", QUERY, *LOW, "--review-timeout", "3", "--id", "timed")
 
     assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.45.")
@@ -92,7 +82,6 @@ def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
 
 
 def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
-    """Neither seeing nor deciding is possible before its turn, nor after the end."""
     known = ("--complexity", "1", "--no-guardrails", "--seed", str(REVISES_SLOWLY))
     run = cli("reflect", QUERY, *known, "--detach").stdout.strip()
 

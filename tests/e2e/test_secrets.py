@@ -45,7 +45,6 @@ def test_everything_runs(world: World, word: str) -> None:
 
 
 def test_a_code_worker_needs_its_own_key_alone(world: World) -> None:
-    """It has no other, and tests what was written all the same."""
     agent = world.commands[ENCRYPTED]["agent"]
 
     assert f"{ENCRYPTED}code" in agent.stdout
@@ -55,7 +54,6 @@ def test_a_code_worker_needs_its_own_key_alone(world: World) -> None:
 
 
 def test_no_secret_is_anywhere(world: World) -> None:
-    """Not in histories, the server's files, spans, metrics, logs, pages, or what commands print."""
     kept = {"stored": world.stored(), "exported": b"".join(world.exported)}
     kept["printed"] = world.printed().encode()
     for word, runs in world.histories.items():
@@ -70,7 +68,6 @@ def test_no_secret_is_anywhere(world: World) -> None:
 
 
 def test_no_text_is_kept_by_the_server_or_exported(world: World) -> None:
-    """No word of a question, context, answer or argument, neither in ids nor in summaries."""
     kept = {"stored": world.stored(), "exported": b"".join(world.exported)}
     for id_, events in world.histories[ENCRYPTED].items():
         kept[id_] = as_text(events).encode()
@@ -113,7 +110,6 @@ def test_the_sandbox_sees_no_key(world: World) -> None:
 
 
 def test_doctor_names_the_keys_of_each_worker(world: World) -> None:
-    """By their ids: the code worker has its own alone."""
     said = " ".join(world.commands[ENCRYPTED]["doctor"].stdout.split())
 
     assert (
@@ -124,7 +120,6 @@ def test_doctor_names_the_keys_of_each_worker(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def codec_server(world: World) -> Iterator[str]:
-    """A codec server with the keys, and its address."""
     port, log = free_port(), world.folder / "codec.log"
     given = ["starter.py", "codec", "--port", str(port)]
     server = forks.start(given, world.environments[ENCRYPTED], log, log)
@@ -171,7 +166,6 @@ def test_temporal_s_command_line_reads_by_the_codec_server(world: World, codec_s
 
 
 def test_runs_are_listed_and_cancelled_without_a_key(world: World) -> None:
-    """Neither reads what is encrypted."""
     world.environments["bare"] = {**world.environments[ENCRYPTED]}
     del world.environments["bare"]["MULL_ENCRYPTION_KEYS"]
     listed, cancelled = world.run("bare", "list"), world.run("bare", "cancel", "talk")
@@ -182,7 +176,6 @@ def test_runs_are_listed_and_cancelled_without_a_key(world: World) -> None:
 
 @pytest.mark.parametrize("command", ["show", "watch", "report", "review", "traces"])
 def test_a_command_line_without_the_key_says_so(world: World, command: str) -> None:
-    """In one line that names the key's id, and what it sent, with exit code 2."""
     bare = {**world.environments[ENCRYPTED]}
     del bare["MULL_ENCRYPTION_KEYS"]
     world.environments["bare"] = bare

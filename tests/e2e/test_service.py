@@ -30,11 +30,11 @@ from mull.agents.training_result import BufferCounts
 from mull.connection import connect, pollers
 from service import Health, announce
 from tests import forks
-from tests.conftest import QUERY, begin
-from tests.e2e.agent.model import REPLIES, replied
+from tests.conftest import QUERY, begin, ended, until
+from tests.e2e.model import AGENT, replied
 from tests.patience import PATIENCE, Stopwatch
-from tests.scripted import ScriptedModel
-from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
+from tests.scripted import ScriptedModel, judgement
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from tests.unit.test_calibrated import made
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
@@ -45,15 +45,10 @@ LABELLED = re.compile(r'(\w+)="([^"]*)"')
 def answered(request: Body) -> Scripted:
     """Answer what any workflow asks: "keyless" is refused, "slow" takes a minute."""
     prompt = request["messages"][-1]["content"]
-    if "keyless" in prompt:
-        return failing(401)
-    if prompt.startswith(tuple(REPLIES)):
+    if "keyless" in prompt or prompt.startswith(tuple(AGENT)):
         return replied(request)
     if prompt.startswith("You judge a draft"):
-        scores = dict.fromkeys(("completeness", "correctness", "clarity"), 0.9)
-        return Scripted(
-            json.dumps({"feedback": [], "criteria_scores": scores, "confidence": "high"})
-        )
+        return Scripted(judgement(prompt, 0.9))
     told = json.dumps({"reasoning": "it is known", "answer": "129"})
     return Scripted(told, delay=60 if "slow" in prompt else 0)
 
@@ -67,7 +62,6 @@ class Served(NamedTuple):
     log: Path
 
     def samples(self) -> dict[str, list[dict[str, str]]]:
-        """Return the labels of each sample by its name."""
         found: dict[str, list[dict[str, str]]] = {}
         for line in get(f"{self.metrics}/metrics")[1].splitlines():
             if not line.startswith("#"):
@@ -77,7 +71,6 @@ class Served(NamedTuple):
 
 
 def get(url: str) -> tuple[int, str]:
-    """Return status and body; 0 where nothing answers."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE) as reply:  # noqa: S310 - on loopback
             return reply.status, reply.read().decode()
@@ -87,20 +80,17 @@ def get(url: str) -> tuple[int, str]:
         return 0, ""
 
 
-async def until(url: str, status: int) -> float:
+async def until_status(url: str, status: int) -> float:
     """Wait until a probe says so, and return for how many seconds."""
     watch = Stopwatch()
-    async with asyncio.timeout(PATIENCE):
-        while (await asyncio.to_thread(get, url))[0] != status:
-            await asyncio.sleep(0.05)
+    await until(lambda: asyncio.to_thread(get, url), lambda got: got[0] == status)
     return watch.seconds
 
 
 @asynccontextmanager
 async def serving(place: Place, folder: Path, *options: str) -> AsyncIterator[Served]:
-    """Run a worker process of its own."""
     health, metrics, log = free_port(), free_port(), folder / "log"
-    with ScriptedEndpoint([answered] * 200) as endpoint:
+    with ScriptedEndpoint(answered) as endpoint:
         environment = {
             **os.environ,
             "TEMPORAL_ADDRESS": place.address,
@@ -114,7 +104,7 @@ async def serving(place: Place, folder: Path, *options: str) -> AsyncIterator[Se
         process = forks.start(command, environment, log, log)
         served = Served(process, f"http://127.0.0.1:{metrics}", f"http://localhost:{health}", log)
         try:
-            await until(f"{served.health}/readyz", 200)
+            await until_status(f"{served.health}/readyz", 200)
             yield served
         finally:
             process.terminate()
@@ -123,7 +113,6 @@ async def serving(place: Place, folder: Path, *options: str) -> AsyncIterator[Se
 
 @pytest.fixture
 async def own(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """A client of the namespace of these workers."""
     monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "service")
     return await connect()
@@ -134,19 +123,17 @@ class Rated(ScriptedTraining):
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
-        """Count one."""
         counts = BufferCounts(pairs=1, good=1, preferences=1)
         return BufferResult(path=f"{task.run}/buffer", counts=counts, sha256="0" * 64)
 
 
 async def run(client: Client, kind: str, request: dict[str, Any]) -> None:
-    """Run once to the end, whatever that is."""
     try:
         handle = await begin(client, request, kind)
         if kind == "SessionWorkflow":
             await handle.execute_update("send", {"message": "How much?"})
             await handle.execute_update("finish_now")
-        await asyncio.wait_for(handle.result(), PATIENCE)
+        await ended(handle)
     except WorkflowFailureError:
         pass
 
@@ -176,10 +163,7 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
     learned = {"environment": "code", "rollouts": 1, "step_limit": 1}
     batch = {"name": "a", "workflow": "SelfConsistencyWorkflow", "takes": {"question": "q"}}
     runs: list[tuple[str, dict[str, Any]]] = [
-        (
-            "SelfConsistencyWorkflow",
-            {**asked, "calibration": fitted},
-        ),
+        ("SelfConsistencyWorkflow", {**asked, "calibration": fitted}),
         ("SelfConsistencyWorkflow", {"question": "A keyless one?"}),
         ("ReflectOnResultWorkflow", {"query": QUERY}),
         ("MultiPathWorkflow", {"prompt": "Write add(a, b).", "mode": "code"}),
@@ -230,14 +214,13 @@ async def test_a_worker_that_is_told_to_stop_takes_no_more(
     """It is not ready from then on, and alive as long as its calls go on."""
     async with serving(place, tmp_path, "--queues", "mull,llm") as served:
         slow = await begin(own, {"question": "A slow one?", "max_responses": 1})
-        async with asyncio.timeout(PATIENCE):
-            while not any(
-                call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-                for call in (await slow.describe()).raw_description.pending_activities
-            ):
-                await asyncio.sleep(0.05)
+        started = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+        await until(
+            slow.describe,
+            lambda run: started in [one.state for one in run.raw_description.pending_activities],
+        )
         os.kill(served.process.pid, signal.SIGTERM)
-        assert await until(f"{served.health}/readyz", 503) < 2
+        assert await until_status(f"{served.health}/readyz", 503) < 2
         assert get(f"{served.health}/healthz")[0] == 200
         assert get(f"{served.health}/")[0] == 404
         os.kill(served.process.pid, signal.SIGTERM)
@@ -268,13 +251,13 @@ async def test_readiness_follows_the_server(
         await asyncio.sleep(1)
         assert get(f"{url}/readyz")[0] == 503
         assert "serving" not in caplog.text
-        async with worker.build(client, ["mull"], ScriptedModel([]))[0]:
-            assert await until(f"{url}/readyz", 200) < 5
+        async with worker.build(client, ["mull"], ScriptedModel(sample=[]))[0]:
+            assert await until_status(f"{url}/readyz", 200) < 5
             assert f"serving mull at {place.address}" in caplog.text
             time.sleep(0.2)  # noqa: ASYNC251 - the event loop stands still
             assert get(f"{url}/readyz")[0] == 200
             server.kill()
-            assert await until(f"{url}/readyz", 503) < 6
+            assert await until_status(f"{url}/readyz", 503) < 6
         announced.cancel()
         watch.cancel()
     assert os.environ["MULL_WEB_UI"] == "before"
@@ -296,7 +279,6 @@ async def test_readiness_follows_the_server(
     ],
 )
 def test_what_can_t_be_served_is_said_at_the_start(options: list[str], said: str) -> None:
-    """The exit code is 2, and the last line says why."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         given = [each.format(taken=taken.getsockname()[1]) for each in options]
         arguments = ["worker.py", "--queues", "mull", *given]
@@ -331,11 +313,9 @@ async def test_runs_are_served_before_models_are_loaded(own: Client, place: Plac
         return any(by.startswith(f"{process.pid}@") for by, _ in await pollers(own, queue))
 
     try:
-        async with asyncio.timeout(PATIENCE):
-            while not await polls("mull"):
-                await asyncio.sleep(0.05)
+        await until(lambda: polls("mull"))
         early = await polls("mull-llm"), get(f"http://127.0.0.1:{health}/readyz")[0]
-        await until(f"http://127.0.0.1:{health}/readyz", 200)
+        await until_status(f"http://127.0.0.1:{health}/readyz", 200)
         late = await polls("mull-llm")
     finally:
         process.terminate()

@@ -1,24 +1,26 @@
-"""A worker that is told to stop: at every moment of its start, and a second time."""
+"""Workers that are told to stop, at every moment, and that have runs which they can't read."""
 
 import asyncio
+import base64
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
 from activities.sandbox.watcher import children, has_ended
 from commands.embedded import Place
 from mull.connection import connect
-from tests.conftest import begin
+from mull.sampling.request import SelfConsistencyRequest
+from tests.conftest import begin, until
+from tests.e2e.conftest import started
 from tests.patience import PATIENCE, Stopwatch, patiently
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
@@ -32,21 +34,15 @@ Worker = subprocess.Popen[str]
 
 @pytest.fixture
 async def client(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """A client of the namespace in which no other worker serves."""
     monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
     return await connect()
 
 
-def start(root: Path, address: str, queues: str, **more: str) -> Worker:
+def start(address: str, queues: str, **more: str) -> Worker:
     """Start a worker, whose log is its standard error."""
-    return subprocess.Popen(
-        [sys.executable, str(root / "worker.py"), "--queues", queues],
-        env={**os.environ, "TEMPORAL_ADDRESS": address, **more},
-        cwd=root,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    environment = {**os.environ, "TEMPORAL_ADDRESS": address, **more}
+    streams: dict[str, int] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return started("worker.py", "--queues", queues, environment=environment, **streams)
 
 
 def seconds_to_end(worker: Worker, number: signal.Signals) -> float:
@@ -85,14 +81,12 @@ def runs(pid: int) -> bool:
 )
 def test_stopped_while_it_starts(
     place: Place,
-    root: Path,
     number: signal.Signals,
     queues: str,
     more: dict[str, str],
     moment: Callable[[Worker], bool],
 ) -> None:
-    """Whatever a worker is busy with before it serves, it ends in time, with all it started."""
-    with start(root, place.address, queues, **more) as worker:
+    with start(place.address, queues, **more) as worker:
         while not moment(worker):
             assert worker.poll() is None
             time.sleep(0.005)
@@ -106,45 +100,34 @@ def test_stopped_while_it_starts(
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_stopped_while_it_connects(root: Path, number: signal.Signals) -> None:
-    """A server that takes connections and never answers does not keep a worker either."""
+def test_stopped_while_it_connects(number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with start(root, address, "mull") as worker, silent.accept()[0]:
+        with start(address, "mull") as worker, silent.accept()[0]:
             seconds = seconds_to_end(worker, number)
 
     assert worker.returncode == 0
     assert seconds < BOUND_SECONDS
 
 
-async def test_each_queue_has_its_time(client: Client, spans: InMemorySpanExporter) -> None:
-    """Calls of models, which are paid for, have longer than others to end."""
-    assert spans is not None
-    known = [each.config() for each in build(client, ["mull", "llm"], ScriptedModel([]))]
+@pytest.mark.usefixtures("spans")
+async def test_how_workers_are_built(client: Client) -> None:
+    """Calls of models, which are paid for, have longer than others to end.
 
-    graces = {each["task_queue"]: each["graceful_shutdown_timeout"] for each in known}
-    assert graces == {"mull": timedelta(seconds=20), "mull-llm": timedelta(seconds=495)}
+    For a build id of its own the SDK would hash every module, a quarter of a second beside LiteLLM.
+    Workflow tasks share one interpreter lock: of the SDK's 100 at once each would take long.
+    """
+    runs, calls = (each.config() for each in build(client, ["mull", "llm"], ScriptedModel()))
 
-
-async def test_no_worker_reads_every_module(client: Client, spans: InMemorySpanExporter) -> None:
-    """For a build id of its own the SDK hashes each, a quarter of a second beside LiteLLM."""
-    assert spans is not None
-    known = [each.config() for each in build(client, ["mull", "llm"], ScriptedModel([]))]
-
-    assert {each["build_id"] for each in known} == {"unversioned"}
+    assert runs["graceful_shutdown_timeout"] == timedelta(seconds=20)
+    assert calls["graceful_shutdown_timeout"] == timedelta(seconds=495)
+    assert runs["build_id"] == calls["build_id"] == "unversioned"
+    assert runs.get("max_concurrent_workflow_tasks") == 16
 
 
-async def test_few_workflow_tasks_side_by_side(client: Client, spans: InMemorySpanExporter) -> None:
-    """They share one interpreter lock: of the SDK's 100 at once each would take long."""
-    assert spans is not None
-    [runs] = build(client, ["mull"])
-
-    assert runs.config().get("max_concurrent_workflow_tasks") == 16
-
-
-def test_stopped_while_it_is_idle(place: Place, root: Path) -> None:
+def test_stopped_while_it_is_idle(place: Place) -> None:
     """Nothing is waited for where no call is in flight, however long a call would have."""
-    with start(root, place.address, "mull,llm", MULL_MODEL="openai/none") as worker:
+    with start(place.address, "mull,llm", MULL_MODEL="openai/none") as worker:
         assert worker.stderr is not None
         while " serving " not in worker.stderr.readline():
             assert worker.poll() is None
@@ -156,20 +139,15 @@ def test_stopped_while_it_is_idle(place: Place, root: Path) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_second_signal(
-    place: Place, client: Client, root: Path, number: signal.Signals
-) -> None:
-    """The first lets calls in flight end; a second one ends them."""
-    with ScriptedEndpoint(by_seed=lambda _: Scripted(delay=60)) as endpoint:
+async def test_second_signal(place: Place, client: Client, number: signal.Signals) -> None:
+    with ScriptedEndpoint(lambda _: Scripted(delay=60)) as endpoint:
         more = {"OPENAI_API_BASE": endpoint.url, "OPENAI_API_KEY": "scripted"}
         more["MULL_MODEL"] = "openai/scripted"
-        with start(root, place.address, "mull,llm", **more) as worker:
+        with start(place.address, "mull,llm", **more) as worker:
             assert worker.stderr is not None
             handle = await begin(client, {"question": "How much?", "seed": 0})
-            async with asyncio.timeout(PATIENCE):
-                while not endpoint.requests:
-                    assert worker.poll() is None
-                    await asyncio.sleep(0.02)
+            await until(lambda: endpoint.requests)
+            assert worker.poll() is None
 
             worker.send_signal(number)
             while "stopping" not in worker.stderr.readline():
@@ -179,3 +157,99 @@ async def test_second_signal(
 
     assert worker.returncode == 0
     assert seconds < BOUND_SECONDS
+
+
+STUBBORN = '''
+import time, worker
+from temporalio import workflow
+
+@workflow.defn
+class Stubborn:
+    """Hold its thread, whatever interrupts it."""
+
+    @workflow.run
+    async def run(self) -> None:
+        while True:
+            try:
+                while True:
+                    time.sleep(0.05)
+            except BaseException:
+                pass
+
+worker.HELPERS.append(Stubborn)
+worker.GRACE = dict.fromkeys(worker.GRACE, 1)
+worker.LAST_SECONDS = 1.0
+worker.run()
+'''
+UNREADABLE = 50
+
+
+@pytest.fixture
+def environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name, value in (("ADDRESS", place.address), ("NAMESPACE", "floods")):
+        monkeypatch.setenv(f"TEMPORAL_{name}", value)
+    return dict(os.environ)
+
+
+async def until_said(log: Path, words: str, count: int = 1) -> None:
+    while log.read_text().count(words) < count:
+        await asyncio.sleep(0.1)
+
+
+async def test_a_run_that_cannot_be_evicted_does_not_keep_a_worker(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        worker = started(
+            *["-c", STUBBORN], "--queues", "mull", environment=environment, stderr=output
+        )
+    client = await connect()
+    try:
+        await until_said(log, "serving mull")
+        stuck = await client.start_workflow("Stubborn", id=uuid.uuid4().hex, task_queue="mull")
+        await until_said(log, "Failed handling activation")
+        await stuck.terminate()
+        worker.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(worker.wait, 60)
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert worker.returncode == 0
+    assert "something can't be evicted or closed" in log.read_text()
+
+
+async def attempts(run: WorkflowHandle[object, object]) -> int:
+    return (await run.describe()).raw_description.pending_workflow_task.attempt
+
+
+async def test_runs_that_wait_for_a_key_are_a_line_each(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, key = tmp_path / "log", base64.b64encode(b"k" * 32).decode()
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", f"main-1:{key}")
+    client, request = await connect(), SelfConsistencyRequest(question="Is 91 prime?")
+    runs: list[WorkflowHandle[object, object]] = [
+        await client.start_workflow(
+            "SelfConsistencyWorkflow", request, id=f"unreadable-{number}", task_queue="mull"
+        )
+        for number in range(UNREADABLE)
+    ]
+    with log.open("wb") as output:
+        worker = started(*["worker.py"], "--queues", "mull", environment=environment, stderr=output)
+    try:
+        await until_said(log, "encrypted with the key", UNREADABLE)
+        while min([await attempts(run) for run in runs]) < 3:
+            await asyncio.sleep(0.1)
+    finally:
+        for run in runs:
+            await run.terminate()
+        worker.kill()
+        worker.wait()
+
+    lines = log.read_text().splitlines()
+    told = [line for line in lines if "encrypted with the key 'main-1'" in line]
+    assert (len(told), "Traceback" in log.read_text()) == (UNREADABLE, False)
+    assert len({line.rpartition("run ID ")[2] for line in told}) == UNREADABLE
+    assert len(lines) < UNREADABLE + 5

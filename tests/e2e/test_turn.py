@@ -1,20 +1,21 @@
-"""`turn` by the command line: its options, its exit codes, and calls that wait for a person."""
+"""`turn` by the command line: its options, its exit codes, people, and a conversation."""
 
 import json
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import AGREE, CALCULATES, EXPRESSIONS, Cli, until_waiting
+from tests.e2e.conftest import Cli, until_waiting
+from tests.e2e.model import AGREE, CALCULATES, EXPRESSIONS
 
 SUMS = ("turn", "What are the sums?", "--seed", str(CALCULATES))
 ASKS = [{"tool": "calculate", "action": "ask"}]
 
 
 def rules(path: Path, content: object) -> tuple[str, str]:
-    """Write rules to a file, and return the option that names it."""
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return "--approve", str(path)
 
@@ -50,7 +51,6 @@ def test_what_waits_is_shown_whole(cli: Cli, run: str) -> None:
 def test_the_number_of_a_call_is_not_enough_where_another_run_had_the_id(
     cli: Cli, tmp_path: Path
 ) -> None:
-    """What was shown of the first run is refused for the second; its own code is taken."""
     options = (*SUMS, *rules(tmp_path / "rules.json", ASKS), "--detach", "--id", "turn-again")
     codes = []
     for _ in range(2):
@@ -82,7 +82,6 @@ def test_a_forced_answer_says_so(cli: Cli) -> None:
 
 
 def test_a_person_allows_one_call_and_denies_the_other(cli: Cli, run: str) -> None:
-    """Words that can't be taken change nothing; afterwards the turn ends by itself."""
     wrong = [cli("review", run, *options) for options, _ in REFUSED]
     allowed = cli("review", run, "--allow", "1", "--author", "ann", "--json")
     denied = cli("review", run, "--deny", "2", "too long", "--author", "ben")
@@ -131,7 +130,6 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("content", "said"), WRONG)
 def test_wrong_rules_are_refused(cli: Cli, tmp_path: Path, content: object, said: str) -> None:
-    """Nothing is started, and the file or the field is named; so it is without the file."""
     done = cli(*SUMS, *rules(tmp_path / "rules.json", content))
     missing = cli(*SUMS, "--approve", str(tmp_path / "gone.json"))
 
@@ -161,7 +159,6 @@ ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
 def test_how_a_turn_ends(
     cli: Cli, options: tuple[str, ...], code: int, expected: dict[str, Any]
 ) -> None:
-    """The exit code says whether there is an answer; the tools are those that were named."""
     done = cli(*SUMS, *options, "--json")
 
     result = json.loads(done.stdout)
@@ -170,7 +167,6 @@ def test_how_a_turn_ends(
 
 
 def test_a_turn_without_an_answer_prints_what_it_has(cli: Cli) -> None:
-    """It goes to standard output as a person would read it, and the reason beside it."""
     done = cli(*SUMS, "--max-steps", "1")
 
     assert done.returncode == 4
@@ -192,3 +188,37 @@ def test_a_level_of_thinking(cli: Cli, level: str, planned: tuple[str, int], war
     assert done.returncode == 0
     assert (result["thinking"]["level"], result["thinking"]["tokens"]) == planned
     assert any("deep" in one for one in result["warnings"]) is warned
+
+
+OPTIONS = ("--seed", str(AGREE), "--tools", "")
+
+
+def test_a_conversation(cli: Cli) -> None:
+    run = f"session-{uuid.uuid4().hex}"
+
+    first = cli("turn", "How much is it?", "--session", run, *OPTIONS)
+    second = cli("turn", "And now?", "--session", run, *OPTIONS, "--json", "--max-steps", "2")
+    refused = [cli("review", run), cli("report", run, "--html", "x.html")]
+    shown, turns = cli("show", run), f"\n  turns: {run}-turn-1 to {run}-turn-2\n"
+    listed, finished = cli("list", "--limit", "50"), cli("finish", run)
+    third = cli("turn", "And then?", "--session", run, *OPTIONS, "--id", "third")
+    again = cli("turn", "And then?", "--session", run, *OPTIONS, "--id", "third")
+    wrong = cli("turn", "And then?", "--session", f"{run}-turn-1", *OPTIONS)
+
+    assert "129" in first.stdout
+    assert f"run {run}-turn-1" in first.stderr
+    assert json.loads(second.stdout)["turn_count"] == 2
+    assert "this has no effect: --max-steps." in second.stderr
+    assert "4 messages" in shown.stdout
+    assert f"mull show {run}-turn-1" in shown.stderr
+    assert turns in listed.stdout
+    assert "It ends after the turn under way." in finished.stderr
+    assert "goes on with turn 3" in third.stderr
+    assert [one.stdout for one in (third, again)] == [first.stdout] * 2
+    codes = [one.returncode for one in (first, second, shown, finished, third, again)]
+    assert codes == [0] * 6
+    assert [one.returncode for one in (*refused, wrong)] == [2] * 3
+    assert f"{run} is a session; it can't be reviewed." in refused[0].stderr
+    assert f"Its turns have pages, such as {run}-turn-1." in refused[1].stderr
+    assert "is a run of its own and not a session" in wrong.stderr
+    assert "Traceback" not in "".join(one.stderr for one in (first, second, third, again))

@@ -11,25 +11,34 @@ IDLE = {"TEMPORAL_NAMESPACE": "idle"}
 SUM = "What is the sum of the first 10 prime numbers?"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["show", "no-such-run"], "no run has this id"),
-        (["finish", "no-such-run"], "no run has this id"),
-        (["report", "no-such-run", "--html", "x.html"], "no run has this id"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, arguments: list[str], said: str) -> None:
-    """Each mistake is named on standard error, without a traceback."""
-    done = cli(*arguments)
+# A command, its variables, and the one line that is said.
+WRONG: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+    (("show", "no-such-run"), {}, "no run has this id"),
+    (("finish", "no-such-run"), {}, "no run has this id"),
+    (("report", "no-such-run", "--html", "x.html"), {}, "no run has this id"),
+    (("traces", "no-such-run"), {}, "no run has this id"),
+    (("traces", "any", "--send"), {}, "--send: set OTEL_EXPORTER_OTLP_ENDPOINT"),
+    (("ask", SUM), {"TEMPORAL_NAMESPACE": "nope"}, "Error: Namespace nope is not found"),
+    (("ask", SUM), {"TEMPORAL_ADDRESS": "http://127.0.0.1:1"}, "Error: TEMPORAL_ADDRESS: "),
+    (("ask", SUM), {"TEMPORAL_CONFIG_FILE": "LICENSE"},
+     "Error: Temporal's configuration: a broken file.\n"),
+    (("ask", SUM), {"TEMPORAL_PROFILE": "nope"}, "Error: Temporal's configuration: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "variables", "said"), WRONG)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    cli: Cli, arguments: tuple[str, ...], variables: dict[str, str], said: str
+) -> None:
+    done = cli(*arguments, **variables)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+    assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
 
 
 def test_no_server_is_two_lines_and_exit_code_3(cli: Cli) -> None:
-    """A command that reaches nobody says where it looked and how to get a server."""
     done = cli("ask", SUM, TEMPORAL_ADDRESS="127.0.0.1:9")
 
     assert done.returncode == 3
@@ -55,31 +64,10 @@ def test_no_worker_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     assert "the run waits for a worker" in waits.stderr
 
 
-@pytest.mark.parametrize(
-    ("variables", "said"),
-    [
-        ({"TEMPORAL_NAMESPACE": "nope"}, "Error: Namespace nope is not found"),
-        ({"TEMPORAL_ADDRESS": "http://127.0.0.1:1"}, "Error: TEMPORAL_ADDRESS: "),
-        ({"TEMPORAL_CONFIG_FILE": "LICENSE"}, "Error: Temporal's configuration: a broken file.\n"),
-        ({"TEMPORAL_PROFILE": "nope"}, "Error: Temporal's configuration: "),
-    ],
-)
-def test_wrong_configuration_is_one_line_and_exit_code_2(
-    cli: Cli, variables: dict[str, str], said: str
-) -> None:
-    """A namespace, an address or a profile that is not there is named."""
-    done = cli("ask", SUM, **variables)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(said)
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("command", [["show"], ["review"]])
 async def test_a_run_of_another_type_is_refused(
     cli: Cli, client: Client, command: list[str]
 ) -> None:
-    """An id of a workflow that Mull did not start is refused."""
     run = f"order-{command[0]}"
     handle = await client.start_workflow("OrderWorkflow", id=run, task_queue="orders")
 
@@ -108,7 +96,6 @@ async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(
 
 
 def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
-    """Without one, `--mode code` is refused, and a run that may need none is not."""
     wanted = cli("agent", "Write add(a, b).", "--mode", "code", **IDLE)
     unknown = cli("agent", "Write add(a, b).", "--detach", **IDLE)
 
@@ -122,7 +109,6 @@ def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
 
 @pytest.mark.parametrize("given", ["nonsense =", "Foo = 1", "MullConfidence < high"])
 def test_a_filter_that_can_t_be_read_comes_with_an_example(cli: Cli, given: str) -> None:
-    """What can be asked is said in our words, not in the server's."""
     done = cli("list", "--where", given)
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -131,7 +117,6 @@ def test_a_filter_that_can_t_be_read_comes_with_an_example(cli: Cli, given: str)
 
 
 def test_a_filter_without_a_match_is_not_an_empty_list(cli: Cli) -> None:
-    """There are runs, but none like that."""
     done = cli("list", "--where", "MullModel = 'none'")
 
     assert (done.returncode, done.stderr) == (0, "No run matches this filter.\n")

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,10 +14,8 @@ from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
     WorkflowFailureError,
-    WorkflowHandle,
     WorkflowUpdateFailedError,
 )
-from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError
 
 import worker
@@ -29,12 +27,18 @@ from commands.measuring.findings import _read
 from commands.pages import opened, send_page
 from mull.batch.request import BatchPage, Item
 from mull.batch.result import BatchResult
-from mull.connection import TASK_QUEUE
 from mull.telemetry import ServerActivities
 from tests.chaos.runs import persistent
-from tests.conftest import until_sent
-from tests.patience import PATIENCE
-from tests.workflows.batches import DraftReader, batch_of, begin_batch, judging, served
+from tests.conftest import Handle, begin, failure, refusal, until, until_asked, until_sent
+from tests.workflows.batches import (
+    batch_of,
+    begin_batch,
+    draft_reader,
+    ended,
+    judging,
+    served,
+    standing,
+)
 
 SCORES = ("score 0.1", "score 0.2", "score 0.3")
 CARRIED = {"item": 0, "variant": "judge", "repeat": 0, "workflow_id": "", "status": "completed"}
@@ -45,45 +49,26 @@ def page_of(number: int, *texts: str, **more: Any) -> dict[str, Any]:
     return {"number": number, "items": items, **more}
 
 
-async def begin_pages(client: Client, pages: int, **fields: Any) -> WorkflowHandle[Any, Any]:
-    """Start a batch that takes whole items."""
+async def begin_pages(client: Client, pages: int, *texts: Sequence[str], **fields: Any) -> Handle:
+    """Begin a batch of so many pages, and add those that have these texts."""
     variant = {name: value for name, value in judging().items() if name != "takes"}
-    request = {"variants": [variant], "pages": pages, **fields}
-    identity = f"pages-{uuid.uuid4().hex}"
-    return await client.start_workflow("BatchWorkflow", request, id=identity, task_queue=TASK_QUEUE)
+    handle = await begin_batch(client, {"variants": [variant], "pages": pages, **fields})
+    for number, page in enumerate(texts):
+        await add(handle, page_of(number, *page))
+    return handle
 
 
-def sending(handle: WorkflowHandle[Any, Any], update: str, *given: Any) -> asyncio.Task[Any]:
+def sending(handle: Handle, update: str, *given: Any) -> asyncio.Task[Any]:
     """Send an update, and again where it came within a task that failed since more had come."""
     return asyncio.create_task(persistent(partial(handle.execute_update, update, *given)))
 
 
-async def add(handle: WorkflowHandle[Any, Any], page: dict[str, Any]) -> int | None:
+async def add(handle: Handle, page: dict[str, Any]) -> int | None:
     return await send_page(handle, BatchPage.model_validate(page))
 
 
-async def ended(handle: WorkflowHandle[Any, Any]) -> BatchResult:
-    return BatchResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
-
-
-async def of_page(client: Client, handle: WorkflowHandle[Any, Any], number: int) -> BatchResult:
-    page = client.get_workflow_handle(f"{handle.id}/page-{number}", result_type=BatchResult)
-    return await asyncio.wait_for(page.result(), PATIENCE)
-
-
-async def refused(handle: WorkflowHandle[Any, Any], page: Any) -> str:
-    with pytest.raises(WorkflowUpdateFailedError) as caught:
-        await handle.execute_update("add_page", page)
-    return str(getattr(caught.value.cause, "message", ""))
-
-
-async def until(handle: WorkflowHandle[Any, Any], **seen: Any) -> BatchResult:
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            found: dict[str, Any] = await handle.query("progress")
-            if seen.items() <= found.items():
-                return BatchResult.model_validate(found)
-            await asyncio.sleep(0.1)
+async def of_page(client: Client, handle: Handle, number: int) -> BatchResult:
+    return await ended(client.get_workflow_handle(f"{handle.id}/page-{number}"))
 
 
 async def test_pages_are_run_and_summed(client: Client) -> None:
@@ -91,7 +76,7 @@ async def test_pages_are_run_and_summed(client: Client) -> None:
 
     In histories of one step each the result is the same.
     """
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
         handle = await begin_pages(client, 2, runs_per_execution=1)
         accepted = [await add(handle, page_of(number, *SCORES)) for number in (0, 1)]
@@ -108,32 +93,25 @@ async def test_pages_are_run_and_summed(client: Client) -> None:
 
 
 async def test_no_more_runs_at_once_than_the_whole_may_have(client: Client) -> None:
-    """Pages side by side share the three places of their batch."""
-    model = DraftReader(delay=1.0)
+    model = draft_reader(delay=1.0)
     async with served(client, model):
-        handle = await begin_pages(client, 3, max_concurrency=3)
-        for number in range(3):
-            await add(handle, page_of(number, *SCORES))
+        handle = await begin_pages(client, 3, *[SCORES] * 3, max_concurrency=3)
         result = await ended(handle)
 
     assert (result.completed, model.most) == (9, 3)
 
 
 async def test_a_page_is_taken_once(client: Client) -> None:
-    """The same page again is done already; what can't be taken is refused with the reason."""
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
         handle = await begin_pages(client, 2)
         await handle.execute_update("pause")
         first = page_of(0, *SCORES)
         again = await asyncio.gather(*(add(handle, first) for _ in range(3)))
-        said = [
-            await refused(handle, page_of(0, "score 0.9")),
-            await refused(handle, page_of(7, "score 0.9")),
-            await refused(handle, page_of(1, "score 0.9", carried=[CARRIED | {"item": 1}])),
-            await refused(handle, page_of(1, "x" * 300_000)),
-            await refused(handle, "a page"),
-        ]
+        wrong: list[Any] = [page_of(number, "score 0.9") for number in (0, 7)]
+        wrong += [page_of(1, "score 0.9", carried=[CARRIED | {"item": 1}])]
+        wrong += [page_of(1, "x" * 300_000), "a page"]
+        said = [await refusal(handle, "add_page", page) for page in wrong]
         await handle.execute_update("resume")
         await add(handle, page_of(1, "score 0.9"))
         result = await ended(handle)
@@ -148,8 +126,7 @@ async def test_a_page_is_taken_once(client: Client) -> None:
 
 
 async def test_an_item_that_is_wrong_is_a_run_that_failed(client: Client) -> None:
-    """Its page is taken, its record says why in a few words, and all others are made."""
-    model = DraftReader()
+    model = draft_reader()
     items = [{"query": " "}, {"draft": "secret"}, {"query": "q", "draft": "score 0.4"}]
     async with served(client, model):
         handle = await begin_pages(client, 1)
@@ -168,7 +145,7 @@ async def test_an_item_that_is_wrong_is_a_run_that_failed(client: Client) -> Non
 
 async def test_a_page_that_comes_as_a_history_ends_is_sent_again(client: Client) -> None:
     """The command line sends it until the next history takes it; in each there is room for one."""
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 6, runs_per_execution=1)
         given = [BatchPage.model_validate(page_of(number, "score 0.1")) for number in range(6)]
         sent = [await send_page(handle, page) for page in given]
@@ -191,43 +168,31 @@ async def test_what_is_measured_comes_in_pages_too(
     forecast = plans.Forecast([], "")
     given = Given("f", request, pages, forecast)
     chosen = Chosen(None, False, False, True, Wanted(), "jsonl", {})
-    identity, model = f"measured-{uuid.uuid4().hex}", DraftReader()
+    identity, model = f"measured-{uuid.uuid4().hex}", draft_reader()
     async with served(client, model):
         handle, _ = await opened(client, identity, given, chosen)
         result = await ended(handle)
         await opened(client, identity, given, chosen)
         reads = await _read(client, identity, result, given)
-        anew = await client.start_workflow(
-            "BatchWorkflow",
-            request,
-            id=identity,
-            task_queue=TASK_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-        )
+        anew = await begin(client, request, "BatchWorkflow", identity)
         await anew.cancel()
-        with pytest.raises(WorkflowFailureError):
-            await anew.result()
+        await failure(anew, CancelledError)
         await opened(client, identity, given, chosen)
         again = await ended(handle)
 
     assert (request.pages, result.completed, again.completed) == (2, 3, 3)
-    assert [(read.run.item, read.result.draft) for read in reads] == [
-        (0, "score 0.1"),
-        (1, "score 0.2"),
-        (2, "score 0.3"),
-    ]
+    found = [(read.run.item, read.result.draft) for read in reads]
+    assert found == [(0, "score 0.1"), (1, "score 0.2"), (2, "score 0.3")]
     assert len(model.calls) == 3
 
 
 async def test_a_page_whose_id_is_taken(client: Client) -> None:
-    """A page of an earlier batch that still runs is named; once it is gone the page is taken."""
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 1)
         name = f"{handle.id}/page-0"
-        taken = await client.start_workflow(
-            "BatchWorkflow", {**batch_of("score 0.1"), "allowed": 0}, id=name, task_queue=TASK_QUEUE
-        )
-        said = await refused(handle, page_of(0, "score 0.1"))
+        held = {**batch_of("score 0.1"), "allowed": 0}
+        taken = await begin(client, held, "BatchWorkflow", name)
+        said = await refusal(handle, "add_page", page_of(0, "score 0.1"))
         await taken.terminate()
         accepted = await add(handle, page_of(0, "score 0.1"))
         result = await ended(handle)
@@ -237,20 +202,14 @@ async def test_a_page_whose_id_is_taken(client: Client) -> None:
 
 
 async def test_a_paused_batch_starts_nothing(client: Client) -> None:
-    """Runs under way end, no other begins until it is resumed, in the pages too."""
-    model = DraftReader(delay=0.2)
+    model = draft_reader(delay=0.2)
     async with served(client, model):
-        handle = await begin_pages(client, 2, max_concurrency=1)
-        for number in (0, 1):
-            await add(handle, page_of(number, *SCORES))
-        while not model.calls:
-            await asyncio.sleep(0.05)
+        handle = await begin_pages(client, 2, SCORES, SCORES, max_concurrency=1)
+        await until_asked(model, 1)
         await handle.execute_update("pause")
-        # What is under way ends.
-        while model.under_way or len(model.calls) < 1:
-            await asyncio.sleep(0.05)
+        await until(lambda: not model.under_way)
         await asyncio.sleep(1)
-        made, seen = len(model.calls), await until(handle, paused=True)
+        made, seen = len(model.calls), await standing(handle, paused=True)
         await asyncio.sleep(0.7)
         still = len(model.calls)
         await handle.execute_update("resume")
@@ -262,12 +221,9 @@ async def test_a_paused_batch_starts_nothing(client: Client) -> None:
 
 
 async def test_a_budget_holds_for_all_pages(client: Client) -> None:
-    """With 100 tokens a run, four of six fit into 420, and the others are told apart."""
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
-        handle = await begin_pages(client, 3, budget_tokens=420)
-        for number in range(3):
-            await add(handle, page_of(number, "score 0.1", "score 0.2"))
+        handle = await begin_pages(client, 3, *[SCORES[:2]] * 3, budget_tokens=420)
         result = await ended(handle)
         last = await of_page(client, handle, 2)
 
@@ -277,14 +233,10 @@ async def test_a_budget_holds_for_all_pages(client: Client) -> None:
 
 
 async def test_finishing_ends_every_page(client: Client) -> None:
-    """Runs in flight are cancelled, and pages that were held end without any."""
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
-        handle = await begin_pages(client, 4, max_concurrency=2)
-        for number in range(3):
-            await add(handle, page_of(number, "slow", "score 0.2"))
-        while len(model.calls) < 2:
-            await asyncio.sleep(0.05)
+        handle = await begin_pages(client, 4, *[("slow", "score 0.2")] * 3, max_concurrency=2)
+        await until_asked(model, 2)
         await handle.execute_update("finish_now", {"author": "ann"})
         result = await ended(handle)
 
@@ -294,17 +246,12 @@ async def test_finishing_ends_every_page(client: Client) -> None:
 
 
 async def test_cancelling_cancels_every_page(client: Client) -> None:
-    """No page stays open, whether it made runs or was held."""
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
-        handle = await begin_pages(client, 3, max_concurrency=2)
-        for number in range(3):
-            await add(handle, page_of(number, "slow"))
-        while not model.calls:
-            await asyncio.sleep(0.05)
+        handle = await begin_pages(client, 3, *[("slow",)] * 3, max_concurrency=2)
+        await until_asked(model, 1)
         await handle.cancel()
-        with pytest.raises(WorkflowFailureError):
-            await handle.result()
+        await failure(handle, CancelledError)
         for number in range(3):
             with pytest.raises(WorkflowFailureError):
                 await of_page(client, handle, number)
@@ -314,20 +261,14 @@ async def test_a_batch_that_is_cancelled_as_its_history_begins(client: Client) -
     """It cancels the pages that an earlier history left under way all the same."""
     identity = f"pages-{uuid.uuid4().hex}"
     held = {**batch_of("score 0.1"), "page": 0, "allowed": 0}
-    page = await client.start_workflow(
-        "BatchWorkflow", held, id=f"{identity}/page-0", task_queue=TASK_QUEUE
-    )
+    page = await begin(client, held, "BatchWorkflow", f"{identity}/page-0")
     left = {"accepted": [["digest", 1]], "begun": 1, "in_flight": [[0, 1]]}
     request = {"variants": [judging()], "pages": 1, "standing": left}
-    handle = await client.start_workflow(
-        "BatchWorkflow", request, id=identity, task_queue=TASK_QUEUE
-    )
+    handle = await begin(client, request, "BatchWorkflow", identity)
     await handle.cancel()
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         for each in (handle, page):
-            with pytest.raises(WorkflowFailureError) as caught:
-                await asyncio.wait_for(each.result(), PATIENCE)
-            assert isinstance(caught.value.cause, CancelledError)
+            await failure(each, CancelledError)
 
 
 async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
@@ -348,9 +289,7 @@ async def test_a_batch_that_is_cancelled_while_it_asks_its_worker(
         return await asked(given, *run)
 
     monkeypatch.setattr(ServerActivities, "registered_search_attributes", stuck)
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, QUEUES, DraftReader()):
-            await stack.enter_async_context(each)
+    async with worker.running(worker.build(client, QUEUES, draft_reader())):
         handle = await begin_pages(client, 1)
         added = sending(handle, "add_page", page_of(0, "score 0.1"))
         await asking.wait()
@@ -377,25 +316,20 @@ async def test_a_batch_that_is_cancelled_while_it_tells_a_page(
         return reach(run, identity)
 
     monkeypatch.setattr(workflow, "get_external_workflow_handle_for", reached)
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         await add(handle, page_of(0, "score 0.1"))
-        with pytest.raises(WorkflowFailureError) as caught:
-            await ended(handle)
-
-    assert isinstance(caught.value.cause, CancelledError)
+        await failure(handle, CancelledError)
 
 
 async def test_a_page_that_is_gone_is_counted(client: Client) -> None:
-    """One that is cancelled tells its batch; of one that is terminated the runs are failed."""
-    model = DraftReader()
+    model = draft_reader()
     async with served(client, model):
         handle = await begin_pages(client, 3, max_concurrency=2)
         for number, text in enumerate(("slow", "slow", "score 0.3")):
             await add(handle, page_of(number, text))
-        while len(model.calls) < 2:
-            await asyncio.sleep(0.05)
+        await until_asked(model, 2)
         await client.get_workflow_handle(f"{handle.id}/page-0").cancel()
-        await until(handle, cancelled=1)
+        await standing(handle, cancelled=1)
         await client.get_workflow_handle(f"{handle.id}/page-1").terminate()
         await handle.execute_update("pause")
         await handle.execute_update("resume")
@@ -406,8 +340,7 @@ async def test_a_page_that_is_gone_is_counted(client: Client) -> None:
 
 
 async def test_what_was_carried_is_not_made_again(client: Client) -> None:
-    """A page says which of its runs need not be made: so a batch is retried."""
-    model = DraftReader()
+    model = draft_reader()
     carried = [CARRIED | {"tokens": 7, "cost_usd": 0.5}]
     async with served(client, model):
         handle = await begin_pages(client, 1)
@@ -418,8 +351,7 @@ async def test_what_was_carried_is_not_made_again(client: Client) -> None:
 
 
 async def test_a_page_that_has_nothing_to_do_waits_for_its_turn(client: Client) -> None:
-    """All of its runs are carried: its batch counts them once the pages before it have ended."""
-    async with served(client, DraftReader(delay=1)):
+    async with served(client, draft_reader(delay=1)):
         handle = await begin_pages(client, 3, max_concurrency=1)
         await add(handle, page_of(0, "score 0.1"))
         for number in (1, 2):
@@ -430,8 +362,7 @@ async def test_a_page_that_has_nothing_to_do_waits_for_its_turn(client: Client) 
 
 
 async def test_everything_of_a_page_has_the_last_priority(client: Client) -> None:
-    """The page, its runs and their activities wait behind what a person asks."""
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 1)
         await add(handle, page_of(0, "score 0.1"))
         await ended(handle)
@@ -459,13 +390,12 @@ async def test_what_is_said_as_a_history_ends_is_not_lost(client: Client) -> Non
 
     With the worker down, what is sent comes to the workflow in one task.
     """
-    model = DraftReader(delay=2)
+    model = draft_reader(delay=2)
     async with served(client, model):
         handle = await begin_pages(client, 3, runs_per_execution=3, max_concurrency=1)
         for number, text in enumerate(("score 0.1", "score 0.2")):
             await add(handle, page_of(number, text))
-        while not model.calls:
-            await asyncio.sleep(0.05)
+        await until_asked(model, 1)
         first = (await handle.describe()).run_id
     counts = {"completed": 1, "tokens": 100}
     end = {"page": 0, "counts": counts, "stop_reason": "completed", "stop_explanation": ""}
@@ -485,11 +415,10 @@ async def test_what_is_said_as_a_history_ends_is_not_lost(client: Client) -> Non
 
 async def test_a_batch_of_items_that_is_finished_as_a_history_ends(client: Client) -> None:
     """It ends with what there is, instead of going on with the next run."""
-    model = DraftReader(delay=2)
+    model = draft_reader(delay=2)
     async with served(client, model):
         handle = await begin_batch(client, batch_of(*SCORES, runs_per_execution=1))
-        while not model.calls:
-            await asyncio.sleep(0.05)
+        await until_asked(model, 1)
     said = sending(handle, "finish_now", {"author": "ann"})
     await until_sent(handle)
     async with served(client, model):
@@ -504,14 +433,14 @@ async def test_a_page_that_comes_as_the_batch_is_finished_is_not_orphaned(client
 
     No worker is there meanwhile; a busy server may still hand both over in the other order.
     """
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 1)
         await handle.query("progress")
     added = sending(handle, "add_page", page_of(0, *SCORES))
     await until_sent(handle)
     said = sending(handle, "finish_now")
     await until_sent(handle)
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         await said
         result = await ended(handle)
         try:
@@ -525,12 +454,12 @@ async def test_a_page_that_comes_as_the_batch_is_finished_is_not_orphaned(client
 
 async def test_two_callers_with_other_items_for_one_page(client: Client) -> None:
     """The first is taken; the second waited for it, and hears that the page is here."""
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 1)
         await handle.query("progress")
     both = [sending(handle, "add_page", page_of(0, text)) for text in ("score 0.1", "score 0.2")]
     await until_sent(handle)
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         found = await asyncio.gather(*both, return_exceptions=True)
         result = await ended(handle)
 
@@ -544,13 +473,11 @@ async def test_a_silent_batch_goes_on_in_a_new_history(
 ) -> None:
     """Asking after its pages for months fills no history, and while it is paused nobody asks."""
     monkeypatch.setattr("workflows.batch.SILENCE", timedelta(seconds=0.2))
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await begin_pages(client, 2, runs_per_execution=3)
         await add(handle, page_of(0, "slow"))
         first = (await handle.describe()).run_id
-        async with asyncio.timeout(PATIENCE):
-            while (await handle.describe()).run_id == first:
-                await asyncio.sleep(0.1)
+        await until(handle.describe, lambda described: described.run_id != first)
         await handle.execute_update("pause")
         events = (await handle.describe()).history_length
         await asyncio.sleep(1.5)

@@ -7,16 +7,7 @@ from temporalio.client import Client
 
 from mull.run import Spending
 from tests.conftest import QUERY, begin, reflect, served
-from tests.scripted import (
-    JUDGING,
-    WRITING,
-    Judged,
-    ScriptedAgent,
-    ScriptedCritic,
-    ScriptedModel,
-    reflection,
-    routed,
-)
+from tests.scripted import Script, ScriptedModel, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
     FINE,
@@ -41,19 +32,23 @@ SAMPLE = Spending(calls=1, input_tokens=80, output_tokens=20)
 PAGE = Spending(calls=1, input_tokens=30, output_tokens=70)
 
 
-def model_of(workflow: str, unpriced: bool) -> ScriptedModel | ScriptedCritic | ScriptedAgent:
+def model_of(workflow: str, unpriced: bool) -> ScriptedModel:
     """A sample or a draft takes 100 tokens, and a judgement, a route or a reflection 50."""
     if workflow == ASK:
-        return ScriptedModel(["1"] * 5, spending=SAMPLE if unpriced else None)
+        return ScriptedModel(sample=["1"] * 5, spending={"sample": SAMPLE} if unpriced else None)
     if workflow == REFLECT:
-        writing = PAGE if unpriced else WRITING
-        return ScriptedCritic(["a", "b", "c", "d"], [0.1, 0.2, 0.3, 0.4], writing=writing)
-    script = {
+        spending = {"write": PAGE} if unpriced else None
+        return ScriptedModel(
+            write=["a", "b", "c", "d"], judge=[0.1, 0.2, 0.3, 0.4], spending=spending
+        )
+    script: Script = {
         "route": [routed("research")],
         "generate_report": [FINE] * 3,
         "reflect_on_report": [reflection("mend")] * 3,
     }
-    return ScriptedAgent(script, judging=PAGE if unpriced else JUDGING)
+    return ScriptedModel(
+        **script, spending=dict.fromkeys(("route", "reflect_on_report"), PAGE) if unpriced else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +102,6 @@ async def test_a_token_budget_is_kept_to(
 async def test_a_dollar_budget_is_kept_to(
     client: Client, workflow: str, usd: float, calls: int, unpriced: bool, said: str
 ) -> None:
-    """What a call cost is what the next one is taken to cost; without a price there is no next."""
     model = model_of(workflow, unpriced)
 
     async with served(client, model):
@@ -119,8 +113,7 @@ async def test_a_dollar_budget_is_kept_to(
 
 
 async def test_a_judge_without_a_price_is_told(client: Client) -> None:
-    """Its calls are taken to cost as much as the dearest, which a person has to know."""
-    critic = ScriptedCritic(["a"], [0.9], judging=PAGE)
+    critic = ScriptedModel(write=["a"], judge=[0.9], spending={"judge": PAGE})
 
     result = await reflect(client, critic, budget_usd=1.0)
 
@@ -135,7 +128,7 @@ async def test_a_judge_is_sized_by_its_own_prompt_and_limit(
 ) -> None:
     """A judge that may take under 1,000 tokens is asked after a draft of 8,000 of 9,000."""
     large = Spending(calls=1, input_tokens=7_000, output_tokens=1_000, cost_usd=0.002)
-    model = ScriptedCritic(["a"], [0.9], writing=large)
+    model = ScriptedModel(write=["a"], judge=[0.9], spending={"write": large})
 
     result = await reflect(client, model, budget_tokens=9_000, judge_max_output_tokens=most)
 
@@ -144,11 +137,11 @@ async def test_a_judge_is_sized_by_its_own_prompt_and_limit(
 
 async def test_a_revision_needs_room_for_the_whole_panel(client: Client) -> None:
     """Its score would be of fewer judges than the score that it is compared with."""
-    judges: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.1, 0.9], "x/b": [0.1, 0.9]}
+    judges = {"x/a": [0.1, 0.9], "x/b": [0.1, 0.9]}
     asked: list[int] = []
 
     for tokens in (399, 400):
-        model = ScriptedCritic(["a", "b"], panel=judges)
+        model = ScriptedModel(write=["a", "b"], judge=judges)
         await reflect(client, model, judges=list(judges), budget_tokens=tokens)
         asked.append(len(model.calls))
 
@@ -156,9 +149,8 @@ async def test_a_revision_needs_room_for_the_whole_panel(client: Client) -> None
 
 
 async def test_a_panel_under_a_budget_is_asked_one_by_one(client: Client) -> None:
-    """The judges that still fit are heard, and the others named: never more than one too many."""
-    judges: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.9], "x/b": [0.9], "x/c": [0.9]}
-    model = ScriptedCritic(["a"], panel=judges)
+    judges = {"x/a": [0.9], "x/b": [0.9], "x/c": [0.9]}
+    model = ScriptedModel(write=["a"], judge=judges)
 
     result = await reflect(client, model, judges=[*judges], budget_tokens=240, max_revisions=0)
 
@@ -167,7 +159,6 @@ async def test_a_panel_under_a_budget_is_asked_one_by_one(client: Client) -> Non
 
 
 async def test_a_second_try_has_to_fit_too(client: Client) -> None:
-    """An unreadable reply is not asked for again where the budget has no room for it."""
     model = researching(FINE, reflect_on_report=[["no", reflection()]])
 
     result = await research(client, model, passage(), budget_tokens=220)
@@ -177,7 +168,6 @@ async def test_a_second_try_has_to_fit_too(client: Client) -> None:
 
 
 async def test_tests_are_paid_for_and_running_them_is_not(client: Client) -> None:
-    """After the first code there is no room for a second, though its test costs nothing."""
     model = coding(BAD, GOOD)
 
     result = await write_code(client, model, report(False, True, True), budget_tokens=300)
@@ -187,8 +177,7 @@ async def test_tests_are_paid_for_and_running_them_is_not(client: Client) -> Non
 
 
 async def test_usage_is_split_by_part(client: Client) -> None:
-    """Writing, judging and revising are counted apart, with tokens, dollars and calls."""
-    judged = await reflect(client, ScriptedCritic(["a", "b"], [0.1, 0.2]))
+    judged = await reflect(client, ScriptedModel(write=["a", "b"], judge=[0.1, 0.2]))
     coded = await write_code(
         client, coding(BAD, GOOD), report(False, True, True), report(True, True, True)
     )

@@ -25,20 +25,18 @@ OF_SCRIPTED = {"model": "scripted/model", "name": "scripted"}
 
 
 async def asked(client: Client, **fields: object) -> tuple[SelfConsistencyResult, WorkflowHistory]:
-    async with served(client, ScriptedModel(["129"] * 3)):
+    async with served(client, ScriptedModel(sample=["129"] * 3)):
         handle = await begin(client, {"question": "How much?", "preset": "thrifty", **fields})
         result = SelfConsistencyResult.model_validate(await handle.result())
         return result, await handle.fetch_history()
 
 
 def kinds(history: WorkflowHistory) -> list[str]:
-    """List the kinds of a history's events; workflow tasks come as time permits."""
     found = [event.WhichOneof("attributes") or "" for event in history.events]
     return sorted(kind for kind in found if "workflow_task" not in kind)
 
 
 async def test_a_map_in_the_request(client: Client) -> None:
-    """The probability is in the result, for whichever client asks."""
     own: CalibrationMap = made(**OF_SCRIPTED)
 
     result, _ = await asked(client, calibration=own.model_dump(mode="json"))
@@ -97,7 +95,7 @@ async def test_a_probability_that_no_map_can_tell_is_refused(
 ) -> None:
     """It is wrong usage, and the model, which has no reply, is not asked."""
     with pytest.raises(typer.Exit) as refused:
-        await required(client, ScriptedModel([]), **fields)
+        await required(client, ScriptedModel(), **fields)
 
     assert refused.value.exit_code == Exit.USAGE
     assert said in capsys.readouterr().err
@@ -107,15 +105,15 @@ async def test_a_model_that_is_not_named_may_be_the_map_s(client: Client) -> Non
     """Only its replies tell which model a worker has."""
     own = made(**OF_SCRIPTED)
 
-    assert await required(client, ScriptedModel(["129"] * 3), calibration=own) == Exit.DONE
+    assert await required(client, ScriptedModel(sample=["129"] * 3), calibration=own) == Exit.DONE
 
 
 async def test_a_run_that_may_be_done_is_looked_up(client: Client) -> None:
     """Its result is printed, and is below the bar as it has no probability."""
     named = follow.New(f"done-{uuid.uuid4()}")
-    first = await required(client, ScriptedModel(["129"] * 3), named)
+    first = await required(client, ScriptedModel(sample=["129"] * 3), named)
 
-    assert (first, await required(client, ScriptedModel([]), named)) == (Exit.BELOW_BAR,) * 2
+    assert (first, await required(client, ScriptedModel(), named)) == (Exit.BELOW_BAR,) * 2
 
 
 async def test_that_only_the_worker_has_maps_is_said(
@@ -128,11 +126,11 @@ async def test_that_only_the_worker_has_maps_is_said(
     """One line before the run; a worker whose folder has no map says so when it starts."""
     monkeypatch.setenv("MULL_CALIBRATION", str(tmp_path))
     with pytest.raises(typer.Exit):
-        await required(client, ScriptedModel([]))
+        await required(client, ScriptedModel())
     logged = caplog.text
     (tmp_path / "model.json").write_text(made(**OF_SCRIPTED).model_dump_json(), encoding="utf-8")
 
-    code = await required(client, ScriptedModel(["129"] * 3))
+    code = await required(client, ScriptedModel(sample=["129"] * 3))
 
     assert f"there is no calibration map in {tmp_path}" in logged
     assert code == Exit.DONE

@@ -61,8 +61,6 @@ async def _heartbeats() -> bool:
 
 @workflow.defn
 class Echoing:
-    """Returns its text, once both kinds of activity have echoed the messages."""
-
     @workflow.init
     def __init__(self, text: str) -> None:
         self.text = text
@@ -70,7 +68,6 @@ class Echoing:
 
     @workflow.run
     async def run(self, text: str) -> str:
-        """Call both, and wait for an update."""
         times: dict[str, Any] = {
             "start_to_close_timeout": timedelta(seconds=PATIENCE),
             "retry_policy": RetryPolicy(maximum_attempts=2),
@@ -83,7 +80,6 @@ class Echoing:
 
     @workflow.update
     async def tell(self, text: str) -> str:
-        """Take a text, and return it."""
         self.told = True
         return text
 
@@ -93,12 +89,10 @@ class Echoing:
 
     @workflow.query
     def said(self) -> str:
-        """Return the text."""
         return self.text
 
 
 async def test_large_calls_fit_into_events_and_other_clients_read_the_rest(client: Client) -> None:
-    """800 kB of messages fit, and replay as stored and as a history of before."""
     foreign = Client(client.service_client, data_converter=DataConverter.default)
     runner = UnsandboxedWorkflowRunner()
     async with Worker(

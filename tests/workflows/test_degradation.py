@@ -16,8 +16,6 @@ from activities.language_model.port import (
 from mull.text import CUT_NOTE, encoded_size
 from tests.conftest import QUERY, begin, failure, reflect
 from tests.scripted import (
-    ScriptedAgent,
-    ScriptedCritic,
     ScriptedModel,
     ScriptedRetriever,
     code,
@@ -84,10 +82,10 @@ async def run(
 @pytest.mark.parametrize(
     ("request_", "model", "kind"),
     [
-        (ASK, ScriptedModel([DOWN] * 5), "AuthenticationError"),
-        (REFLECT, ScriptedCritic([DOWN]), "AuthenticationError"),
-        (REFLECT, ScriptedCritic([[BUSY, BUSY]]), "InternalServerError"),
-        (REFLECT, ScriptedCritic([[EMPTY] * 2]), "EmptyReply"),
+        (ASK, ScriptedModel(sample=[DOWN] * 5), "AuthenticationError"),
+        (REFLECT, ScriptedModel(write=[DOWN]), "AuthenticationError"),
+        (REFLECT, ScriptedModel(write=[[BUSY, BUSY]]), "InternalServerError"),
+        (REFLECT, ScriptedModel(write=[[EMPTY] * 2]), "EmptyReply"),
         (RESEARCH, researching(route=[DOWN]), "AuthenticationError"),
         (RESEARCH, researching(route=[[BUSY, BUSY]]), "InternalServerError"),
         (RESEARCH, researching(generate_report=[DOWN]), "AuthenticationError"),
@@ -98,7 +96,6 @@ async def run(
 async def test_where_no_call_can_be_made_the_run_fails(
     client: Client, request_: dict[str, Any], model: LanguageModel, kind: str
 ) -> None:
-    """There is nothing to keep: the run fails by the provider's own class."""
     workflow = next(KINDS[name] for name in KINDS if name in request_)
 
     async with served(client, model, ScriptedTester(), finding(passage())):
@@ -108,7 +105,6 @@ async def test_where_no_call_can_be_made_the_run_fails(
 
 
 async def test_documents_that_can_t_be_searched_fail_the_run(client: Client) -> None:
-    """No answer stands on less than was asked for: the failure names what is wrong, at once."""
     retriever = ScriptedRetriever([RetrievalError("the folder tides is not allowed")])
 
     async with served(client, researching(FINE), None, retriever):
@@ -128,15 +124,15 @@ UNMENDED = {"output": BAD + "\n", **OPEN}
 POETRY = routed("neither", "it is a poem")
 
 
-def critic(drafts: list[Any], *scores: Any) -> ScriptedCritic:
-    return ScriptedCritic(drafts, scores)
+def critic(drafts: list[Any], *scores: Any) -> ScriptedModel:
+    return ScriptedModel(write=drafts, judge=scores)
 
 
-def refining(said: Any) -> ScriptedAgent:
+def refining(said: Any) -> ScriptedModel:
     return researching(WRONG, FINE, generate_report=[WRONG, said])
 
 
-def repairing(said: Any) -> ScriptedAgent:
+def repairing(said: Any) -> ScriptedModel:
     return coding(generate_code=[code(BAD), said])
 
 
@@ -170,20 +166,12 @@ FAILING: list[tuple[dict[str, Any], LanguageModel, str, str, dict[str, Any], Tes
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("request_", "model", "reason", "said", "kept", "tested"), FAILING)
-async def test_what_fails_leaves_what_there_is(
-    client: Client,
-    request_: dict[str, Any],
-    model: LanguageModel,
-    reason: str,
-    said: str,
-    kept: dict[str, Any],
-    tested: Tested | None,
-) -> None:
-    """The best draft so far comes back, if there is one, and the reason names what failed."""
+@pytest.mark.parametrize("failing", FAILING)
+async def test_what_fails_leaves_what_there_is(client: Client, failing: Any) -> None:
+    request, model, reason, said, kept, tested = failing
     tester = ScriptedTester(*([] if tested is None else [tested]))
 
-    result = await run(client, request_, model, tester)
+    result = await run(client, request, model, tester)
 
     assert result["stop_reason"] == reason
     assert said in result["stop_explanation"]
@@ -193,7 +181,7 @@ async def test_what_fails_leaves_what_there_is(
 ROUTE = routed("research")
 FEW = written_tests("double", {"double(1)": "2"})
 TESTS = written_tests("double", CASES)
-AGAIN: list[tuple[dict[str, Any], ScriptedAgent, str, str]] = [
+AGAIN: list[tuple[dict[str, Any], ScriptedModel, str, str]] = [
     (RESEARCH, researching(FINE, route=[["no", ROUTE]]), "route", ROUTED),
     (RESEARCH, researching(FINE, route=[[routed("poetry"), ROUTE]]), "route", "mode: should be"),
     (RESEARCH, researching(FINE, route=[[FILTERED, ROUTE]]), "route", "PolicyViolationError: "),
@@ -208,9 +196,8 @@ AGAIN: list[tuple[dict[str, Any], ScriptedAgent, str, str]] = [
 
 @pytest.mark.parametrize(("request_", "model", "node", "shown"), AGAIN)
 async def test_an_unreadable_reply_is_asked_for_once_more(
-    client: Client, request_: dict[str, Any], model: ScriptedAgent, node: str, shown: str
+    client: Client, request_: dict[str, Any], model: ScriptedModel, node: str, shown: str
 ) -> None:
-    """The model is shown what was wrong, and its second reply counts."""
     result = await run(client, request_, model, ScriptedTester(PASSED))
 
     assert result["stop_reason"] in {"consistent", "passed"}
@@ -227,12 +214,12 @@ async def test_retries_are_counted(client: Client) -> None:
     assert (result.drafts[0].attempts, result.usage.parts["retried"].calls) == (2, 1)
 
 
-def slow_critic(*place: Any) -> ScriptedCritic:
-    return ScriptedCritic(["first"], [0.9], delays={place: 60})
+def slow_critic(*place: Any) -> ScriptedModel:
+    return ScriptedModel(write=["first"], judge=[0.9], delays={place: 60})
 
 
-def slow_agent(*place: Any) -> ScriptedAgent:
-    return ScriptedAgent(researching(WRONG, FINE)._script, delays={place: 60})
+def slow_agent(*place: Any) -> ScriptedModel:
+    return researching(WRONG, FINE, delays={place: 60})
 
 
 @pytest.mark.parametrize(
@@ -248,18 +235,14 @@ def slow_agent(*place: Any) -> ScriptedAgent:
 async def test_the_deadline_during_a_call(
     client: Client, request_: dict[str, Any], model: LanguageModel, kept: dict[str, Any]
 ) -> None:
-    """The call is cancelled, and what there is comes back."""
     result = await run(client, request_, model, budget_seconds=2)
 
-    assert (result["stop_reason"], result["usage"]["parts"]["cancelled"]["calls"]) == (
-        "deadline",
-        1,
-    )
+    cancelled = result["usage"]["parts"]["cancelled"]["calls"]
+    assert (result["stop_reason"], cancelled) == ("deadline", 1)
     assert kept.items() <= result.items()
 
 
 async def test_the_deadline_during_what_asks_no_model(client: Client) -> None:
-    """A search that takes too long leaves nothing, and a test untested code."""
     slow = ScriptedTester(PASSED, delay=60)
 
     searched = await run(
@@ -278,7 +261,10 @@ async def test_a_cut_draft_is_kept(client: Client) -> None:
     """
     long = reply("The table is made from observations, and " * 30, finish_reason="length")
     judged = await reflect(
-        client, ScriptedCritic([long], [0.95]), max_revisions=0, guardrails=["unfinished"]
+        client,
+        ScriptedModel(write=[long], judge=[0.95]),
+        max_revisions=0,
+        guardrails=["unfinished"],
     )
     cut = researching(FINE, generate_report=[reply(FINE, finish_reason="length")])
     reported = await research(client, cut, passage())
@@ -296,7 +282,6 @@ async def test_a_cut_draft_is_kept(client: Client) -> None:
 
 
 async def test_what_a_provider_does_not_take_is_told(client: Client) -> None:
-    """A parameter that was left out, by a writer or a judge, is in the warnings."""
     without: Any = reply(FINE).model_copy(update={"left_out": ("seed",)})
     model = researching(FINE, generate_report=[without])
 
@@ -318,7 +303,7 @@ async def test_a_draft_does_not_pass_where_a_guardrail_could_not_run(
     mine.__module__ = "__main__"
     monkeypatch.setitem(guardrails._GUARDRAILS, "mine", mine)
 
-    result = await reflect(client, ScriptedCritic(["first"], []), guardrails=["mine"])
+    result = await reflect(client, ScriptedModel(write=["first"], judge=[]), guardrails=["mine"])
 
     assert (result.draft, result.score, result.stop_reason) == ("first", None, "evaluation_failed")
     assert "guardrail mine is not registered in a module that can" in result.stop_explanation

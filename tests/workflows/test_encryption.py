@@ -5,7 +5,8 @@ import base64
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -25,7 +26,6 @@ from temporalio.client import (
     ActivityFailureError,
     Client,
     WorkflowExecutionStatus,
-    WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
 )
@@ -33,24 +33,23 @@ from temporalio.converter import WorkflowSerializationContext as RunContext
 
 import worker
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
-from activities.sandbox.port import Output, Program, Result
+from activities.sandbox.port import Program, Result
 from commands import doctor
 from commands.doctor import starts_check
 from mull.connection import ConfigurationError, connect
 from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, UnreadableError
-from mull.multipath.request import Limits
 from mull.sampling.result import SelfConsistencyResult
 from mull.turn.approval import ToolRule
 from tests import callers
-from tests.conftest import STRICT, begin, failure, payloads_of, reflect, served
+from tests.conftest import Handle, begin, failure, payloads_of, served, until, until_step
 from tests.patience import PATIENCE
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedModel, ScriptedSandbox, finished
 from tests.workflows.test_reviews import ASK
-from tests.workflows.turn.running import Noted, ScriptedTurns
+from tests.workflows.turn.running import Noted
 from tests.workflows.turn.running import served as turning
 
-Handle = WorkflowHandle[Any, Any]
 Connected = Callable[..., Any]
+ASKED = {"question": "How much?", "max_responses": 1}
 
 
 def key(name: str) -> str:
@@ -60,7 +59,6 @@ def key(name: str) -> str:
 
 @pytest.fixture
 def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Connected:
-    """Connect with these keys, as any worker or command does."""
     del client
 
     async def connected(ids: str | None, *, only_code: bool = False) -> Client:
@@ -72,34 +70,38 @@ def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Connected:
     return connected
 
 
-async def result(client: Client, run: WorkflowHandle[Any, Any]) -> SelfConsistencyResult:
-    """Wait for the result as this client reads it."""
+async def result(client: Client, run: Handle) -> SelfConsistencyResult:
     handle = client.get_workflow_handle(run.id, result_type=SelfConsistencyResult)
     return await asyncio.wait_for(handle.result(), PATIENCE)
 
 
-async def until_failed(run: WorkflowHandle[Any, Any]) -> None:
+FAILED = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+}
+
+
+async def until_failed(run: Handle) -> None:
     """Wait until a worker has failed at a workflow task of a run, or the run has."""
-    failed = {
-        EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-    }
     async for event in run.fetch_history_events(wait_new_event=True):
-        if event.event_type in failed:
+        if event.event_type in FAILED:
             return
     pytest.fail("the workflow task did not fail")
 
 
 async def test_a_request_waits_for_a_worker_with_its_key(connected: Connected) -> None:
-    """A worker without the key fails the workflow task and not the run, which later ends well."""
     sender, without = await connected("main-2"), await connected("main-1")
-    run = await begin(sender, {"question": "How much?", "max_responses": 1})
-    async with served(without, ScriptedModel([])):
+    run = await begin(sender, ASKED)
+    async with served(without, ScriptedModel()):
         await until_failed(run)
-    async with served(await connected("main-2 main-1"), ScriptedModel(["129"])):
+    async with served(await connected("main-2 main-1"), ScriptedModel(sample=["129"])):
         found = await result(sender, run)
 
     assert found.final_answer == "129"
+
+
+def pending(run: Any) -> Any:
+    return run.raw_description.pending_workflow_task
 
 
 async def test_doctor_counts_the_starts_that_wait_for_a_key(
@@ -110,13 +112,11 @@ async def test_doctor_counts_the_starts_that_wait_for_a_key(
     other, own = await connected("theirs"), await connected("main-1")
     before = await starts_check(own)
     async with served(own, ASK.model()):
-        await until_waiting(await begin(own, ASK.request))
+        await until_step(await begin(own, ASK.request), "waiting_for_review")
         lost = [await begin(other, ASKED) for _ in range(3)]
-        async with asyncio.timeout(PATIENCE):
-            for run in lost:
-                while (await run.describe()).raw_description.pending_workflow_task.attempt < 3:
-                    await asyncio.sleep(0.1)
-            check = await starts_check(own)
+        for run in lost:
+            await until(run.describe, lambda seen: pending(seen).attempt >= 3)
+        check = await starts_check(own)
 
     assert (before.state, check.state) == ("ok", "warning")
     assert check.said.startswith("3 of the newest 500 open runs wait for a key")
@@ -125,20 +125,18 @@ async def test_doctor_counts_the_starts_that_wait_for_a_key(
 
 
 async def test_keys_for_code_alone_are_for_workers_of_code(connected: Connected) -> None:
-    """Nobody else can encrypt with them, and says so at once."""
     with pytest.raises(ConfigurationError, match="has only keys for code"):
         await connected("code-2")
 
 
 async def test_keys_rotate_without_loss(connected: Connected) -> None:
-    """The first key encrypts and all decrypt: what an older one encrypted stays readable."""
     before = await connected("old")
-    async with served(before, ScriptedModel(["1"])):
-        first = await begin(before, {"question": "How much?", "max_responses": 1})
+    async with served(before, ScriptedModel(sample=["1"])):
+        first = await begin(before, ASKED)
         assert (await result(before, first)).final_answer == "1"
     after = await connected("new old")
-    async with served(after, ScriptedModel(["2"])):
-        second = await begin(after, {"question": "How much?", "max_responses": 1})
+    async with served(after, ScriptedModel(sample=["2"])):
+        second = await begin(after, ASKED)
         assert (await result(after, second)).final_answer == "2"
         assert (await result(after, first)).final_answer == "1"
         progress = await after.get_workflow_handle(first.id).query("progress")
@@ -146,23 +144,6 @@ async def test_keys_rotate_without_loss(connected: Connected) -> None:
     with pytest.raises(UnreadableError, match="'new', which is not among"):
         await result(before, second)
     assert progress["question"] == "How much?"
-
-
-class Echo:
-    """A sandbox that runs nothing, and says what it was given."""
-
-    name, at_once = "echo", 2
-
-    async def run(self, program: Program) -> Result:
-        """Print the program."""
-        said, nothing = (
-            Output(head=text, tail="", size=len(text)) for text in (program.code or "", "")
-        )
-        return Result(
-            status="ok", exit_code=0, signal=None, stdout=said, stderr=nothing,
-            wall_seconds=0.0, cpu_seconds=0.0, peak_memory_bytes=0, backend=self.name,
-            limits=Limits(),
-        )  # fmt: skip
 
 
 # Each step of docs/operations.md for rotating: the keys of everybody, and those of the code worker.
@@ -192,10 +173,14 @@ async def test_code_s_key_rotates_in_the_documented_order(
     """A program is run, and its result read, at each step and between any two of them."""
     client = await connected(STEPS[everybody][0])
     confined = await connected(STEPS[code][1], only_code=True)
-    async with AsyncExitStack() as stack:
-        for each in worker.build(confined, ["code"], sandbox=Echo()):
-            await stack.enter_async_context(each)
-        await stack.enter_async_context(callers.serving(client))
+    serving = worker.running(
+        worker.build(
+            confined,
+            ["code"],
+            sandbox=ScriptedSandbox([lambda program: finished(program, program.code or "")]),
+        )
+    )
+    async with serving, callers.serving(client):
         program = Program(code="print(1)")
         run = await callers.begin(client, "run_code", CODE_QUEUE, program, Result)
         if reads:
@@ -205,9 +190,8 @@ async def test_code_s_key_rotates_in_the_documented_order(
 
 
 async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> None:
-    """Begun before the first step, it is read at each; once its key is gone, by nobody."""
-    run = await begin(await connected(STEPS[0][0]), {"question": "How much?", "max_responses": 1})
-    async with served(await connected(STEPS[1][0]), ScriptedModel(["129"])):
+    run = await begin(await connected(STEPS[0][0]), ASKED)
+    async with served(await connected(STEPS[1][0]), ScriptedModel(sample=["129"])):
         assert (await result(await connected(STEPS[0][0]), run)).final_answer == "129"
     assert (await result(await connected(STEPS[2][0]), run)).final_answer == "129"
     with pytest.raises(UnreadableError, match="'main-1', which is not among"):
@@ -217,11 +201,10 @@ async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> 
 async def test_plain_requests_are_read_where_the_worker_is_told_to(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was begun in the clear goes on, encrypted; its client is told what it lacks."""
     monkeypatch.setenv("MULL_CLEAR", "read")
     plain, encrypting = await connected(None), await connected("main-1")
-    run = await begin(plain, {"question": "How much?", "max_responses": 1})
-    async with served(encrypting, ScriptedModel(["129"])):
+    run = await begin(plain, ASKED)
+    async with served(encrypting, ScriptedModel(sample=["129"])):
         found = await result(encrypting, run)
 
     assert found.final_answer == "129"
@@ -230,10 +213,9 @@ async def test_plain_requests_are_read_where_the_worker_is_told_to(
 
 
 async def test_an_update_that_can_t_be_read_holds_up_no_run(connected: Connected) -> None:
-    """It is refused, by the key's id, and the run goes on."""
     other, own = await connected("theirs"), await connected("main-1")
-    async with served(own, ScriptedModel([["129"], "129"])):
-        run = await begin(own, {"question": "How much?", "max_responses": 1, "review_when": "high"})
+    async with served(own, ScriptedModel(sample=[["129"], "129"])):
+        run = await begin(own, {**ASKED, "review_when": "high"})
         handle = other.get_workflow_handle(run.id)
         with pytest.raises(UnreadableError, match="main-1"):
             await asyncio.wait_for(handle.execute_update("finish_now", {"author": "ann"}), PATIENCE)
@@ -241,10 +223,9 @@ async def test_an_update_that_can_t_be_read_holds_up_no_run(connected: Connected
 
 
 async def test_each_payload_is_encrypted_and_code_s_by_its_own_key(connected: Connected) -> None:
-    """Nothing but search attributes and headers stands in the clear in a history."""
     client = await connected("main-1 code-1")
-    async with served(client, ScriptedModel(["129"])):
-        run = await begin(client, {"question": "How much?", "max_responses": 1})
+    async with served(client, ScriptedModel(sample=["129"])):
+        run = await begin(client, ASKED)
         await result(client, run)
     found: list[Payload] = []
     for event in (await run.fetch_history()).events:
@@ -257,9 +238,8 @@ async def test_each_payload_is_encrypted_and_code_s_by_its_own_key(connected: Co
 
 
 async def test_a_failed_run_says_why_to_who_has_the_key_alone(connected: Connected) -> None:
-    """Messages of failures are encrypted like everything else; types are not."""
     client = await connected("main-1")
-    async with served(client, ScriptedModel([])):
+    async with served(client, ScriptedModel()):
         run = await begin(client, {"question": " ", "color": "red"})
         with pytest.raises(Exception, match="Workflow execution failed") as caught:
             await run.result()
@@ -274,14 +254,6 @@ async def test_a_failed_run_says_why_to_who_has_the_key_alone(connected: Connect
         await plain.result()
 
 
-async def test_a_reviewed_run_is_encrypted(connected: Connected) -> None:
-    """Drafts, judgements and memo are read back by who has the key."""
-    client = await connected("main-1")
-    found = await reflect(client, ScriptedCritic(["A draft."], [0.9]))
-
-    assert found.stop_reason
-
-
 async def test_one_s_own_codec_is_used(
     connected: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,8 +261,8 @@ async def test_one_s_own_codec_is_used(
     assert (await connected(None)).data_converter.payload_codec is None
     monkeypatch.setenv("MULL_CODEC", "tests.unit.test_encryption:OwnCodec")
     own = await connect()
-    async with served(own, ScriptedModel(["129"])):
-        run = await begin(own, {"question": "How much?", "max_responses": 1})
+    async with served(own, ScriptedModel(sample=["129"])):
+        run = await begin(own, ASKED)
         found = await result(own, run)
 
     assert type(own.data_converter.payload_codec).__name__ == "OwnCodec"
@@ -298,7 +270,6 @@ async def test_one_s_own_codec_is_used(
 
 
 IN_CLEAR = "not encrypted, and this worker only accepts encrypted payloads"
-ASKED = {"question": "How much?", "max_responses": 1}
 
 
 async def sent(client: Client, run: str, name: str, *payloads: Payload) -> str:
@@ -328,7 +299,6 @@ async def started(client: Client, payloads: Sequence[Payload], kind: str, run: s
 
 
 async def input_of(run: Handle) -> list[Payload]:
-    """Read what a run was started with, as the server has it."""
     first = (await run.fetch_history()).events[0]
     return list(first.workflow_execution_started_event_attributes.input.payloads)
 
@@ -337,7 +307,7 @@ async def input_of(run: Handle) -> list[Payload]:
 async def test_a_start_in_the_clear_fails_its_run(connected: Connected, inputs: list[Any]) -> None:
     """For good, and in words that only who has the key reads."""
     plain, encrypting = await connected(None), await connected("main-1")
-    async with served(encrypting, ScriptedModel([])):
+    async with served(encrypting, ScriptedModel()):
         run = await plain.start_workflow(
             "SelfConsistencyWorkflow", args=inputs, id=uuid.uuid4().hex, task_queue="mull"
         )
@@ -354,7 +324,7 @@ async def test_a_key_for_code_starts_no_run_and_says_nothing_to_one(connected: C
     escaped = await connected("code-1", only_code=True)
     # A codec of its own, which encrypts anything by that key.
     vars(escaped.data_converter.payload_codec).update(_usual="code-1", _id="code-1")
-    async with served(everybody, ScriptedModel([["1"], "1"])):
+    async with served(everybody, ScriptedModel(sample=[["1"], "1"])):
         refused = await failure(everybody.get_workflow_handle((await begin(escaped, ASKED)).id))
         run = await begin(everybody, ASKED)
         [word] = await escaped.data_converter.encode([{"author": "the owner"}])
@@ -370,7 +340,7 @@ async def test_an_update_in_the_clear_is_refused(connected: Connected, given: An
     """With an input, without one, and with null; the run goes on as if it had not been sent."""
     plain, encrypting = await connected(None), await connected("main-1")
     payloads = [] if given is ... else await plain.data_converter.encode([given])
-    async with served(encrypting, ScriptedModel([["1"], "1"])):
+    async with served(encrypting, ScriptedModel(sample=[["1"], "1"])):
         run = await begin(encrypting, ASKED)
         said = await sent(encrypting, run.id, "finish_now", *payloads)
         assert await result(encrypting, run)
@@ -393,9 +363,7 @@ async def test_updates_in_the_clear_are_taken_where_the_worker_is_told_to(
 
 async def until_asking(run: Handle) -> dict[str, Any]:
     """Wait until a call of a turn waits for a person, and return what allows it."""
-    async with asyncio.timeout(PATIENCE):
-        while not (asked := (await run.query("progress"))["questions"]):
-            await asyncio.sleep(0.05)
+    asked = (await until(lambda: run.query("progress"), itemgetter("questions")))["questions"]
     return {"allow": True, **{name: asked[0][name] for name in ("call", "run_id", "digest")}}
 
 
@@ -403,7 +371,7 @@ async def until_asking(run: Handle) -> dict[str, Any]:
 async def paying(client: Client, calls: Noted, turns: int) -> AsyncIterator[None]:
     """Serve turns that each want to write once."""
     steps: list[Any] = [[("write", {"text": "a"})], "Done."] * turns
-    async with turning(client, ScriptedTurns(steps), calls):
+    async with turning(client, ScriptedModel(step=steps), calls):
         yield
 
 
@@ -483,7 +451,7 @@ async def test_what_began_in_the_clear_waits_until_a_worker_may_read_it(
     plain, encrypting = await connected(None), await connected("main-1")
     async with served(plain, ASK.model()):
         run = await begin(plain, ASK.request)
-        await until_waiting(run)
+        await until_step(run, "waiting_for_review")
     async with loose(encrypting):
         with pytest.raises(WorkflowQueryFailedError):
             await run.query("progress")
@@ -495,26 +463,9 @@ async def test_what_began_in_the_clear_waits_until_a_worker_may_read_it(
         assert (await result(encrypting, run)).stop_reason == "accepted_by_person"
 
 
-@asynccontextmanager
-async def loose(client: Client) -> AsyncIterator[None]:
+def loose(client: Client) -> AbstractAsyncContextManager[None]:
     """Serve as in production: what does not fit a history fails the task, and not the run."""
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, ["mull", "llm"], ScriptedModel([]), **{**STRICT, **LOOSE}):
-            await stack.enter_async_context(each)
-        yield
-
-
-LOOSE: dict[str, Any] = {"workflow_failure_exception_types": []}
-
-
-async def until_waiting(run: Handle) -> None:
-    """Wait until a run waits for a review."""
-    async with asyncio.timeout(PATIENCE):
-        while (await run.query("progress"))["step"] != "waiting_for_review":
-            await asyncio.sleep(0.05)
-
-
-DONE = "workflow_task_completed_event_attributes"
+    return served(client, ScriptedModel(), workflow_failure_exception_types=[])
 
 
 async def test_a_run_that_was_reset_reads_what_it_kept(connected: Connected) -> None:
@@ -522,7 +473,7 @@ async def test_a_run_that_was_reset_reads_what_it_kept(connected: Connected) -> 
     client = await connected("main-1")
     async with served(client, ASK.model()):
         run = await begin(client, ASK.request)
-        await until_waiting(run)
+        await until_step(run, "waiting_for_review")
         history = (await run.fetch_history()).events
         last = max(
             e.event_id for e in history if "task_completed" in str(e.WhichOneof("attributes"))
@@ -534,16 +485,15 @@ async def test_a_run_that_was_reset_reads_what_it_kept(connected: Connected) -> 
         again.workflow_execution.workflow_id = run.id
         await client.workflow_service.reset_workflow_execution(again)
         own = client.get_workflow_handle(run.id)
-        await until_waiting(own)
+        await until_step(own, "waiting_for_review")
         await own.execute_update("review", {"accept": True})
         assert (await result(client, own)).stop_reason == "accepted_by_person"
 
 
 async def test_a_signal_in_the_clear_is_dropped(connected: Connected) -> None:
-    """A page goes on as its batch alone allows it."""
     plain, client = await connected(None), await connected("main-1")
     variant = {"name": "ask", "workflow": "SelfConsistencyWorkflow"}
-    async with served(client, ScriptedModel([])):
+    async with served(client, ScriptedModel()):
         batch = {"variants": [variant], "pages": 1}
         run = await begin(client, batch, "BatchWorkflow")
         await plain.get_workflow_handle(run.id).signal(
@@ -597,7 +547,6 @@ async def test_a_session_and_its_turns_are_bound_to_themselves(connected: Connec
 
 
 async def said_in(client: Client, session: str, message: str) -> dict[str, Any]:
-    """Send a message until the session takes it, and return its answer."""
     while True:
         try:
             given, handle = {"message": message}, client.get_workflow_handle(session)

@@ -3,16 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Worker
 
 import worker
 from activities.language_model.layers import PacedModel
-from activities.sandbox import port as sandbox
 from commands.follow import Wanted, follow
 from commands.loops import Handle, Loop, loop_of
 from mull.critique.request import ReflectOnResultRequest
@@ -57,7 +54,6 @@ CALLS = {
 
 
 def replied(call: str, prompt: str) -> str:
-    """Reply as a model does: the first draft of everything is to be revised."""
     return {
         "ask": ANSWER,
         "draft": DRAFT,
@@ -143,7 +139,6 @@ class Endpoint:
         self._asked: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, request: Body) -> Scripted:
-        """Reply, or fail where the row says so."""
         prompt, row = request["messages"][-1]["content"], request["model"]
         call = next((call for start, call in CALLS.items() if prompt.startswith(start)), "ask")
         fault = list(FAULTS.values())[int(row)]
@@ -156,7 +151,7 @@ class Endpoint:
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint([Endpoint()] * 1_000) as server:
+    with ScriptedEndpoint(Endpoint()) as server:
         monkeypatch.setenv("OPENAI_API_BASE", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         yield server
@@ -176,11 +171,8 @@ async def test_what_is_left_of_a_run_whose_endpoint_fails(
     tester = ScriptedTester(agents.report(False, True, True), agents.report(True, True, True))
     retriever = ScriptedRetriever([of_passages([agents.passage()])] * len(FAULTS))
     workers = worker.build(client, ["mull", "llm"], model, retriever=retriever)
-    workers.append(Worker(client, task_queue=sandbox.TASK_QUEUE, activities=[tester.test_code]))
     wrong = []
-    async with AsyncExitStack() as stack:
-        for each in workers:
-            await stack.enter_async_context(each)
+    async with worker.running([*workers, tester.worker(client)]):
         runs = [await start(client, str(row), fault) for row, fault in enumerate(FAULTS.values())]
         for (name, fault), (handle, loop, request) in zip(FAULTS.items(), runs, strict=True):
             capsys.readouterr()
@@ -197,7 +189,6 @@ async def test_what_is_left_of_a_run_whose_endpoint_fails(
 
 
 async def start(client: Client, row: str, fault: Fault) -> tuple[Handle, Loop, Any]:
-    """Start a run of which each call has two attempts."""
     kind = next(kind for name, kind in KINDS.items() if name in fault.request)
     seconds = "sample_timeout_seconds" if kind is SelfConsistencyRequest else "call_timeout_seconds"
     request = kind.model_validate(

@@ -3,26 +3,22 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Worker
 
 import worker
 from activities.environments.port import Named
-from activities.language_model.port import LanguageModel, ModelCall, ModelReply
-from activities.sandbox.port import TASK_QUEUE as CODE
+from activities.language_model.port import LanguageModel, ModelCall
 from mull.connection import TASK_QUEUE
 from tests.conftest import QUERY
 from tests.patience import PATIENCE
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedModel
 from tests.workflows import batches
 from tests.workflows.agents import running as learners
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
-from tests.workflows.agents.test_training import Advised
+from tests.workflows.agents.test_training import advised
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
@@ -37,21 +33,6 @@ def lesson(call: ModelCall) -> str:
     return f"Lesson {call.seed}."
 
 
-class Both:
-    """Hand each call to the model of the run whose name is in the prompt; keep who asked."""
-
-    def __init__(self, models: Mapping[str, LanguageModel]) -> None:
-        self._models = models
-        self.asked: list[str] = []
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply as that model does, a little later."""
-        name = next(name for name in self._models if name in call.shown)
-        self.asked.append(name)
-        await asyncio.sleep(0.05)
-        return await self._models[name].complete(call)
-
-
 def judged(name: str, *scores: float) -> dict[str, Any]:
     """A batch whose items are one run's own."""
     items = [{"query": f"{name}: {n}", "draft": f"score {s}"} for n, s in enumerate(scores)]
@@ -59,13 +40,11 @@ def judged(name: str, *scores: float) -> dict[str, Any]:
 
 
 def counting(name: str, task: int) -> dict[str, Any]:
-    """An agent whose prompts say whose they are."""
     said = {f"{part}_instructions": f"{name} {part}" for part in ("planner", "reflector")}
     return {"environment": "counting", "task": str(task), "scope": "environment", **said}
 
 
 def training(name: str, *tasks: str) -> dict[str, Any]:
-    """A training whose rollouts' prompts say whose they are."""
     own = {"environment": "counting", "tasks": tasks, "reflector": "base", "base_model": "tiny"}
     said = {f"{part}_instructions": f"{name} {part}" for part in ("planner", "reflector")}
     return {**own, **said, "rollouts": 1, "concurrency": 1}
@@ -99,33 +78,40 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def models(kind: str) -> tuple[LanguageModel, LanguageModel]:
-    """Make the model of each run anew."""
     if kind == "SelfConsistencyWorkflow":
-        sure = ScriptedModel(["7", "8", "7", "9", *["7"] * 6])
-        return sure, ScriptedModel(["1", "1", "2", "2", "3", "1"])
+        sure = ScriptedModel(sample=["7", "8", "7", "9", *["7"] * 6])
+        return sure, ScriptedModel(sample=["1", "1", "2", "2", "3", "1"])
     if kind == "ReflectOnResultWorkflow":
-        better = ScriptedCritic(["a", "b"], [0.3, 0.8])
-        return better, ScriptedCritic(["d", "e", "f"], [0.4, 0.5, 0.45])
+        better = ScriptedModel(write=["a", "b"], judge=[0.3, 0.8])
+        return better, ScriptedModel(write=["d", "e", "f"], judge=[0.4, 0.5, 0.45])
     if kind == "MultiPathWorkflow":
         reports = agents.researching(agents.WRONG, agents.FINE)
         return reports, agents.coding(agents.BAD, agents.GOOD)
     if kind == "ToolTurnWorkflow":
         sea, sky, bad = ([("look", {"place": place})] for place in ("sea", "sky", "bad"))
-        answers = turns.ScriptedTurns([sea, bad, "one"], ["a thought"])
-        return answers, turns.ScriptedTurns([sky, sea, sea, "two"])
+        answers = ScriptedModel(step=[sea, bad, "one"], reflection=["a thought"])
+        return answers, ScriptedModel(step=[sky, sea, sea, "two"])
     if kind in {"ReflexionWorkflow", "RetroformerWorkflow"}:
         lessons = LESSONS if kind == "ReflexionWorkflow" else [lesson] * 8
-        seven = learners.ScriptedAgent(["add[6]", "[answer] 6", "add[7]", "[answer] 7"], lessons)
-        return seven, learners.ScriptedAgent(
-            ["add[1]", "add[8]", "[answer] 8", "[answer] 9"], lessons
+        seven = ScriptedModel(
+            plan=["add[6]", "[answer] 6", "add[7]", "[answer] 7"], reflect=lessons
         )
-    reads = Advised if kind == "RetroformerTrainingWorkflow" else batches.DraftReader
+        return seven, ScriptedModel(
+            plan=["add[1]", "add[8]", "[answer] 8", "[answer] 9"], reflect=lessons
+        )
+    reads = advised if kind == "RetroformerTrainingWorkflow" else batches.draft_reader
     return reads(), reads()
 
 
-async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple[list[Any], Both]:
+async def results(
+    client: Client, kind: str, *requests: dict[str, Any]
+) -> tuple[list[Any], ScriptedModel]:
     """Make these runs side by side in one worker, as production has it; return what came."""
-    model = Both(dict(zip((LEFT, RIGHT), models(kind), strict=True)))
+    left, right = models(kind)
+    # Each call goes to the model of the run whose name is in the prompt, a little later.
+    model = ScriptedModel(
+        delay=0.05, each=lambda call: (left if LEFT in call.shown else right).complete(call)
+    )
     fails, passes = agents.report(False, True, True), agents.report(True, True, True)
     tester = agents.ScriptedTester(fails, passes)
     called = turns.Noted().tools()
@@ -133,12 +119,10 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
     acting = [Named("counting", counting_up)]
     queues = ["mull", "llm", "tools"]
     serving = worker.build(client, queues, model, called=called, environments=acting)
-    serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))
+    serving.append(tester.worker(client))
     ids = [f"two-{uuid.uuid4().hex}" for _ in requests]
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(trains(client, ScriptedTraining([(1.0, 0.0)] * 4)))
-        for one in serving:
-            await stack.enter_async_context(one)
+    trainer = trains(client, ScriptedTraining([(1.0, 0.0)] * 4))
+    async with trainer, worker.running(serving):
         runs = [
             client.execute_workflow(kind, request, id=identity, task_queue=TASK_QUEUE)
             for identity, request in zip(ids, requests, strict=True)
@@ -151,7 +135,6 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
 
 
 def without_its_own(value: Any) -> Any:
-    """Leave out times and ids."""
     if isinstance(value, dict):
         return {name: without_its_own(inner) for name, inner in value.items() if name not in OWN}
     return [without_its_own(inner) for inner in value] if isinstance(value, list) else value
@@ -174,5 +157,5 @@ async def test_two_runs_at_once_are_as_each_alone(client: Client, kind: str) -> 
 
     assert together == alone
     assert together[0] != together[1]
-    asked = "".join(name[0] for name in model.asked)
+    asked = "".join("A" if LEFT in call.shown else "B" for call in model.calls)
     assert asked not in {"".join(sorted(asked)), "".join(sorted(asked, reverse=True))}

@@ -14,7 +14,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from tests.conftest import begin, failure, served, until_asked
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedModel
 from tests.workflows.batches import batch_of, judging
 
 # For a start that fails the SDK leaves a coroutine behind that it never awaits.
@@ -175,7 +175,7 @@ LONG_ID = "b" * 101
 async def failures(client: Client, starts: Sequence[Start]) -> list[ApplicationError]:
     """Start runs, and wait for each to fail before a model is asked, in few words."""
     found = []
-    async with served(client, ScriptedModel([])):
+    async with served(client, ScriptedModel()):
         for kind, inputs, name in starts:
             handle = await client.start_workflow(
                 kind, args=inputs, id=name or f"test-{uuid.uuid4()}", task_queue="mull"
@@ -338,15 +338,14 @@ async def test_what_json_means_is_taken(client: Client) -> None:
     """5.0 is an integer, 1 a number that may have a fraction."""
     request = {"question": "a", "max_responses": 5.0, "min_responses": 1.0, "temperature": 1}
 
-    async with served(client, ScriptedModel(["7"] * 5)):
+    async with served(client, ScriptedModel(sample=["7"] * 5)):
         result = await (await begin(client, request)).result()
 
     assert result["final_answer"] == "7"
 
 
 async def test_an_update_without_its_one_input_is_refused(client: Client) -> None:
-    """It is answered as every other refusal; to finish the run takes no input."""
-    model = ScriptedModel(["1"] * 5, delays=[60] * 5)
+    model = ScriptedModel(sample=["1"] * 5, delays=[60] * 5)
     two = [{"author": "a"}, {"author": "b"}]
     wrong: list[tuple[str, list[Any]]] = [("add_answer", []), ("review", [])]
     wrong += [
@@ -372,7 +371,7 @@ async def test_the_source_s_name_of_the_threshold_is_taken(client: Client) -> No
     """`confidence_threshold` is `score_threshold`, as the chapter calls it."""
     request = {"query": "Explain tides", "confidence_threshold": 0.3, "guardrails": []}
 
-    async with served(client, ScriptedCritic(["a"], [0.35])):
+    async with served(client, ScriptedModel(write=["a"], judge=[0.35])):
         handle = await begin(client, request, REFLECT)
         result = await handle.result()
 
@@ -381,7 +380,7 @@ async def test_the_source_s_name_of_the_threshold_is_taken(client: Client) -> No
 
 async def test_a_guardrail_that_the_worker_has_not_fails_the_run_at_once(client: Client) -> None:
     """It is named before anything is paid for."""
-    model = ScriptedCritic(["a"], [0.9])
+    model = ScriptedModel(write=["a"], judge=[0.9])
     request = {"query": "Explain tides", "guardrails": ["default", "mine"]}
 
     async with served(client, model):

@@ -61,13 +61,7 @@ def test_workflow_types_queries_and_updates() -> None:
         each.name: (*sorted(map(str, each.queries)), *sorted(map(str, each.updates)))
         for each in definitions
     } == {
-        "SelfConsistencyWorkflow": (
-            "decisions",
-            "progress",
-            "add_answer",
-            "finish_now",
-            "review",
-        ),
+        "SelfConsistencyWorkflow": ("decisions", "progress", "add_answer", "finish_now", "review"),
         "ReflectOnResultWorkflow": ("decisions", "progress", "finish_now", "review"),
         "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
         "ToolTurnWorkflow": ("decisions", "progress", "finish_now", "permit", "review"),
@@ -86,7 +80,6 @@ def test_workflow_types_queries_and_updates() -> None:
 
 
 def test_activity_types() -> None:
-    """Histories name activities by these types."""
     assert {kind: names_of(kind) for kind in ACTIVITIES} == ACTIVITIES
     quick = (check_arguments, check_draft, prepare_reflection, read_examples)
     found = [vars(each)["__temporal_activity_definition"].name for each in quick]

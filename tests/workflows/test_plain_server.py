@@ -29,11 +29,10 @@ async def plain_server() -> WorkflowEnvironment:
 
 
 async def test_a_run_works_without_search_attributes(spans: InMemorySpanExporter) -> None:
-    """Where they are not registered the run ends as ever, and says so once."""
     del spans
     async with (
         await plain_server() as environment,
-        served(environment.client, ScriptedModel(["129"] * 5)),
+        served(environment.client, ScriptedModel(sample=["129"] * 5)),
     ):
         handle = await begin(environment.client, {"question": "Which number?"})
         result = SelfConsistencyResult.model_validate(await handle.result())
@@ -50,7 +49,7 @@ async def test_long_waits_for_a_provider_are_sat_out(spans: InMemorySpanExporter
     waited: list[Said] = [busy, busy, busy, "129"]
     async with (
         await plain_server() as environment,
-        served(environment.client, ScriptedModel([waited])),
+        served(environment.client, ScriptedModel(sample=[waited])),
     ):
         started = await environment.get_current_time()
         handle = await begin(environment.client, {"question": "Which number?", "max_responses": 1})
@@ -72,7 +71,7 @@ async def test_a_server_that_can_t_say_holds_up_no_run(
 
     monkeypatch.setattr(telemetry, "SEARCH_ATTRIBUTES", Broken())
 
-    result = await ask(client, ScriptedModel(["129"] * 5))
+    result = await ask(client, ScriptedModel(sample=["129"] * 5))
 
     assert result.final_answer == "129"
     assert "search attributes are not registered" in result.warnings[0]

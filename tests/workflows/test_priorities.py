@@ -1,34 +1,22 @@
-"""Whose call comes first: first calls before later ones, and each run in its turn."""
+"""Who is served first: the priorities of calls, and how many programs a worker takes."""
 
 import asyncio
 import uuid
-from typing import Any
+from itertools import count
 
 import pytest
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 from temporalio.common import Priority
 
 import worker
-from activities.language_model.port import ModelCall, ModelReply
+from activities.sandbox.port import TASK_QUEUE as CODE
+from activities.sandbox.port import Program, Result
 from mull.connection import TASK_QUEUE
-from tests.conftest import QUERY, STRICT, begin, served
-from tests.scripted import ScriptedCritic, ScriptedModel, reply
-from tests.workflows.turn.running import ScriptedTurns
+from tests import callers
+from tests.conftest import QUERY, STRICT, Handle, begin, served
+from tests.scripted import ScriptedModel, finished
 
 RUNS = 20
-Handle = WorkflowHandle[Any, Any]
-
-
-class Different:
-    """A model that never gives an answer twice, and notes whose question it was asked."""
-
-    def __init__(self) -> None:
-        self.prompts: list[str] = []
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer with a number of its own."""
-        self.prompts.append(call.prompt)
-        return reply(f'{{"reasoning": "", "answer": "{len(self.prompts)}"}}')
 
 
 async def priorities(handle: Handle) -> list[tuple[int, str]]:
@@ -59,7 +47,7 @@ async def test_the_first_call_of_a_run_comes_before_later_ones(
     client: Client, key: int | None, first: int, later: int
 ) -> None:
     """By the priority of its start, which a user may have set; a batch's stay the last ones."""
-    async with served(client, ScriptedModel(["7", "8", "9", "10"])):
+    async with served(client, ScriptedModel(sample=["7", "8", "9", "10"])):
         handle = await asked(client, key)
         await handle.result()
 
@@ -69,7 +57,7 @@ async def test_the_first_call_of_a_run_comes_before_later_ones(
 
 async def test_the_calls_of_a_run_share_a_key_of_their_own(client: Client) -> None:
     """It is short, has no word of the question, and differs from run to run."""
-    async with served(client, ScriptedModel(["7"] * 4)):
+    async with served(client, ScriptedModel(sample=["7"] * 4)):
         handles = [await asked(client, None), await asked(client, None)]
         given = await asked(client, None, "team-7")
         await asyncio.gather(*(handle.result() for handle in (*handles, given)))
@@ -83,7 +71,7 @@ async def test_the_calls_of_a_run_share_a_key_of_their_own(client: Client) -> No
 
 async def test_a_session_s_turns_share_a_key(client: Client) -> None:
     """They are one user's, who has one turn among the others."""
-    async with served(client, ScriptedTurns(["It is 4.", "It is 5."])):
+    async with served(client, ScriptedModel(step=["It is 4.", "It is 5."])):
         session = await begin(client, {"tools": []}, "SessionWorkflow")
         for _ in range(2):
             await session.execute_update("send", {"message": "How much?"})
@@ -97,7 +85,7 @@ async def test_a_session_s_turns_share_a_key(client: Client) -> None:
 
 async def test_each_kind_of_call_is_a_first_one_once(client: Client) -> None:
     """A draft and its first judgement are not later than another run's first call."""
-    model = ScriptedCritic(["a", "b"], [0.4, 0.9])
+    model = ScriptedModel(write=["a", "b"], judge=[0.4, 0.9])
     async with served(client, model):
         request = {"query": QUERY, "guardrails": []}
         handle = await begin(client, request, "ReflectOnResultWorkflow")
@@ -107,13 +95,13 @@ async def test_each_kind_of_call_is_a_first_one_once(client: Client) -> None:
 
 
 async def waiting(handle: Handle) -> int:
-    """Count the calls that a run waits for."""
     return len((await handle.describe()).raw_description.pending_activities)
 
 
 async def test_one_answer_does_not_wait_behind_every_other(client: Client) -> None:
     """Behind runs of a hundred answers each it comes 25th or so of 100 that wait."""
-    model, question = Different(), "Whose turn is it?"
+    asked, question = count(1), "Whose turn is it?"
+    model = ScriptedModel(sample=lambda _: str(next(asked)))
     runs: list[Handle] = []
     [first] = worker.build(client, ["mull"], **STRICT)
     [calls] = worker.build(client, ["llm"], model)
@@ -132,6 +120,36 @@ async def test_one_answer_does_not_wait_behind_every_other(client: Client) -> No
             for run in runs:
                 await run.terminate()
 
-    places = [place for place, prompt in enumerate(model.prompts) if question in prompt]
+    places = [place for place, prompt in enumerate(model.prompts("sample")) if question in prompt]
     assert (len(places), before > 3 * RUNS) == (1, True)
     assert places[0] < before / 2
+
+
+class CountingSandbox:
+    """Knows how many programs were given to it at once, and refuses none."""
+
+    name = "counting"
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self.most = 0
+        self._now = 0
+
+    async def run(self, program: Program) -> Result:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(0.2)
+        self._now -= 1
+        return finished(program)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_a_worker_takes_what_it_has_places_for(client: Client, at_once: int) -> None:
+    """The others wait in the queue, where another worker may take them, and not in this one."""
+    sandbox = CountingSandbox(at_once)
+    (code,) = worker.build(client, ["code"], sandbox=sandbox)
+
+    async with code:
+        await callers.call(client, "run_code", CODE, Program(code="1"), Result, 6)
+
+    assert sandbox.most == at_once

@@ -5,6 +5,7 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,15 +13,15 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 import spans as rebuilding
 from activities.language_model.port import TransientModelError
 from commands import traces
 from mull import connection
 from mull.connection import connect
-from tests.conftest import begin, begin_reflecting, failure, served, until_asked
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.conftest import Handle, begin, begin_reflecting, served, until_asked
+from tests.scripted import ScriptedModel
 from tests.workflows.test_spans import (
     CHAT,
     Run,
@@ -38,16 +39,19 @@ HANGS = 100
 
 
 async def write_much_once(client: Client) -> None:
-    critic = ScriptedCritic([random.Random(7).randbytes(10_000).hex(), "a revision"], [0.4, 0.9])
+    critic = ScriptedModel(
+        write=[random.Random(7).randbytes(10_000).hex(), "a revision"], judge=[0.4, 0.9]
+    )
     async with served(client, observed(critic)):
         await (await begin_reflecting(client)).result()
 
 
 async def turn_once(client: Client) -> None:
-    model = turns.ScriptedTurns(
-        [[("look", {"place": "sky"})], [("look", {"place": "bad"})], "4."], ["So-so."] * 2
+    model = ScriptedModel(
+        step=[[("look", {"place": "sky"})], [("look", {"place": "bad"})], "4."],
+        reflection=["So-so."] * 2,
     )
-    async with turns.served(client, observed(model)):  # type: ignore[arg-type]
+    async with turns.served(client, observed(model)):
         await turns.ended(await turns.start(client, think_level="low"))
 
 
@@ -66,6 +70,15 @@ def told(span: ReadableSpan) -> dict[str, Any]:
 
 def by_id(spans: Any) -> dict[int, Any]:
     return {identity(span).span_id: told(span) for span in spans}
+
+
+async def ask(client: Client, *answers: Any, **fields: Any) -> Handle:
+    """Ask for one sample, to the end of the run."""
+    async with served(client, observed(ScriptedModel(sample=answers))):
+        handle = await begin(client, {**ASK, **fields})
+        with suppress(WorkflowFailureError):
+            await handle.result()
+    return handle
 
 
 async def rebuilt_of(client: Client, workflow_id: str) -> rebuilding.Rebuilt:
@@ -119,10 +132,7 @@ async def test_an_attempt_before_the_last_one_is_named_as_lost(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
     """The last attempt has its span, and of the first one the history has only its failure."""
-    model = ScriptedModel([[TransientModelError("again", "Overloaded", retry_after=0), "1"]])
-    async with served(client, observed(model)):
-        handle = await begin(client, ASK)
-        await handle.result()
+    handle = await ask(client, [TransientModelError("again", "Overloaded", retry_after=0), "1"])
     calls = [span for span in spans.get_finished_spans() if span.name == CHAT]
 
     rebuilt = await rebuilt_of(client, handle.id)
@@ -137,9 +147,7 @@ async def test_a_call_that_failed_for_good_is_rebuilt_from_its_failure(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
     """It has the id, parent, name and status that it had, and no attribute that it had not."""
-    async with served(client, observed(ScriptedModel([TransientModelError("no luck")]))):
-        handle = await begin(client, {**ASK, "max_attempts": 1})
-        await failure(handle)
+    handle = await ask(client, TransientModelError("no luck"), max_attempts=1)
     [made] = [span for span in spans.get_finished_spans() if span.name == CHAT]
 
     rebuilt = await rebuilt_of(client, handle.id)
@@ -155,9 +163,8 @@ async def test_a_call_that_failed_for_good_is_rebuilt_from_its_failure(
 async def test_a_run_that_goes_on_has_spans_that_are_still_open(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """The run and its wave are, and the call that is under way is named."""
     del spans
-    model = ScriptedModel(["1"], delays=[HANGS])
+    model = ScriptedModel(sample=["1"], delays=[HANGS])
     async with served(client, observed(model)):
         handle = await begin(client, ASK)
         await until_asked(model, 1)
@@ -174,11 +181,8 @@ async def test_a_run_that_goes_on_has_spans_that_are_still_open(
 async def test_a_history_that_can_t_be_replayed_is_one_line(
     client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says why, for a history without one of its events and for one of no workflow of Mull's."""
     del spans
-    async with served(client, observed(ScriptedModel(["1"]))):
-        handle = await begin(client, ASK)
-        await handle.result()
+    handle = await ask(client, "1")
     whole: Any = await handle.fetch_history()
     [completed] = [
         one for one in whole.events if one.HasField("activity_task_completed_event_attributes")
@@ -245,7 +249,7 @@ async def test_a_worker_that_polls_is_alive(
     """A run's spans are complete while its worker polls, and not where nobody does any more."""
     for name in ("BEGAN_WITHIN", "FLUSHED"):
         monkeypatch.setattr(rebuilding, name, timedelta(0))
-    async with served(client, ScriptedModel(["1"])):
+    async with served(client, ScriptedModel(sample=["1"])):
         handle = await begin(client, ASK)
         await handle.result()
         history = await handle.fetch_history()
@@ -280,9 +284,7 @@ async def test_a_run_whose_spans_are_complete_is_not_replayed(
 ) -> None:
     """Its events alone are looked at."""
     del spans
-    async with served(client, observed(ScriptedModel(["1"]))):
-        handle = await begin(client, ASK)
-        await handle.result()
+    handle = await ask(client, "1")
     described = await handle.describe()
     rebuilder = rebuilding.Rebuilder(client)
     monkeypatch.setattr(rebuilder, "_replayer", None)
@@ -295,10 +297,7 @@ async def test_a_run_whose_spans_are_complete_is_not_replayed(
 async def test_the_document_is_written_run_by_run(
     client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each run is written before the next one is rebuilt, and all of it is one JSON document."""
-    async with served(client, ScriptedModel(["1"])):
-        handle = await begin(client, ASK)
-        await handle.result()
+    handle = await ask(client, "1")
     written: list[str] = []
 
     async def whole(_: object, workflow_id: str, run_id: str) -> AsyncIterator[rebuilding.Rebuilt]:

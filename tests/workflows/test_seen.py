@@ -4,14 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 
-from tests.conftest import begin, begin_reflecting, served
-from tests.scripted import ScriptedCritic, ScriptedModel, reflection
+from tests.conftest import Handle, begin, begin_reflecting, served
+from tests.scripted import ScriptedModel, reflection
 from tests.workflows.multipath import running as agents
 
 
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     """
 
     serve: Callable[[Client], AbstractAsyncContextManager[None]]
-    start: Callable[[Client], Awaitable[WorkflowHandle[Any, Any]]]
+    start: Callable[[Client], Awaitable[Handle]]
     attributes: dict[str, object]
     memo: dict[str, object]
     scheduled: list[tuple[str, list[str]]]
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 ANSWERS = ["129", "128", "129", "128", "129", "129"]
 RUNS = {
     "ask": Seen(
-        lambda client: served(client, ScriptedModel(ANSWERS)),
+        lambda client: served(client, ScriptedModel(sample=ANSWERS)),
         lambda client: begin(client, {"question": "How much?", "max_responses": 6}),
         {
             "MullStopReason": "max_responses",
@@ -53,7 +53,7 @@ RUNS = {
         ("answers        6, in",),
     ),
     "reflect": Seen(
-        lambda client: served(client, ScriptedCritic(["first", "second"], [0.4, 0.9])),
+        lambda client: served(client, ScriptedModel(write=["first", "second"], judge=[0.4, 0.9])),
         begin_reflecting,
         {
             "MullStopReason": "passed",
@@ -138,7 +138,6 @@ RUNS = {
 
 @pytest.mark.parametrize("seen", RUNS.values(), ids=RUNS)
 async def test_what_temporal_shows_of_a_run(client: Client, seen: Seen) -> None:
-    """Search attributes, memo, activity summaries, event groups and details carry the outcome."""
     async with seen.serve(client):
         handle = await seen.start(client)
         await handle.result()
@@ -162,7 +161,7 @@ async def test_what_temporal_shows_of_a_run(client: Client, seen: Seen) -> None:
 
 async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> None:
     """The details count a call as done once its reply has come, and not only after its wave."""
-    model = ScriptedModel(["7", "7", "7"], delays=[0, 0, 60])
+    model = ScriptedModel(sample=["7", "7", "7"], delays=[0, 0, 60])
 
     async with served(client, model):
         handle = await begin(client, {"question": "How much?", "rule": "fixed", "max_responses": 3})
@@ -180,8 +179,7 @@ async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> Non
 
 
 async def test_a_run_without_details_is_shown_too(client: Client) -> None:
-    """A doctor's run has none, and the Web UI is told what it is."""
-    async with served(client, ScriptedModel([])):
+    async with served(client, ScriptedModel()):
         handle = await begin(client, {"offline": True}, "DoctorWorkflow")
         await handle.result()
         metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
@@ -194,7 +192,7 @@ async def test_a_draft_comes_with_what_the_guardrails_found(client: Client) -> N
 
     Nor are search attributes written before the end: no filter needs them of so short a run.
     """
-    model = ScriptedCritic(["first", "second"], [0.4, 0.9])
+    model = ScriptedModel(write=["first", "second"], judge=[0.4, 0.9])
 
     async with served(client, model):
         handle = await begin_reflecting(client)

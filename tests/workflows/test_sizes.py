@@ -4,18 +4,16 @@ import asyncio
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
 import pytest
-from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
-from temporalio.worker import Worker
+from temporalio.client import Client, WorkflowUpdateFailedError
 
 import worker
 from activities.documents.retrieval import Retrieval
 from activities.language_model.port import LanguageModel
-from activities.sandbox import port as sandbox
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
@@ -29,19 +27,18 @@ from mull.turn.request import RULES_BYTES
 from mull.turn.result import ToolTurnResult
 from mull.turn.session import SESSION_CONTINUES
 from mull.turn.tools import RESULT_BYTES
-from tests.conftest import begin, payloads_of
+from tests.conftest import Handle, begin, payloads_of
 from tests.scripted import (
-    ScriptedAgent,
-    ScriptedCritic,
+    SPENDING,
+    Script,
     ScriptedModel,
     ScriptedRetriever,
     code,
     reflection,
     routed,
 )
-from tests.workflows.batches import DraftReader, judging
+from tests.workflows.batches import draft_reader, judging
 from tests.workflows.multipath.running import ScriptedTester, report, served
-from tests.workflows.turn.running import ScriptedTurns
 
 MOST = 512 * 1024
 # Six bytes in JSON, as every control character is.
@@ -50,6 +47,7 @@ NAME = SIX * 200
 SPENT = Spending(
     calls=1, input_tokens=10**9, output_tokens=10**9, cached_tokens=10**9, cost_usd=0.1234567890123
 )
+ALL_SPENT = dict.fromkeys(SPENDING, SPENT)
 BOUNDS = {
     "budget_tokens": 10**15,
     "budget_usd": 1e300,
@@ -64,7 +62,6 @@ BOUNDS = {
 
 
 def six(size: int) -> str:
-    """A text that takes so many bytes in JSON."""
     return SIX * (size // 6)
 
 
@@ -109,7 +106,7 @@ def asked(answer: str, count: int, **framing: Any) -> Largest:
         **framing,
     }
     texts = [f"{place} {answer}" for place in range(count)]
-    model = ScriptedModel(texts, spending=SPENT)
+    model = ScriptedModel(sample=texts, spending={"sample": SPENT})
     return Largest(
         "SelfConsistencyWorkflow", request, model, reviews=said(min(1_998, 60_000 // count), 0)
     )
@@ -144,9 +141,7 @@ def judged(revisions: int, judges: int, sources: int, **framing: Any) -> Largest
         **framing,
     }
     drafts = [f"{place}{SIX * 30_000}" for place in range(drafted)]
-    critic = ScriptedCritic(
-        drafts, judgements, panel=dict.fromkeys(panel, judgements), writing=SPENT, judging=SPENT
-    )
+    critic = ScriptedModel(write=drafts, judge=dict.fromkeys(panel, judgements), spending=ALL_SPENT)
     reviews = said(650_000 // (revisions + 7))
     return Largest("ReflectOnResultWorkflow", request, critic, reviews=reviews)
 
@@ -168,7 +163,7 @@ def researched() -> Largest:
     found = Retrieval(passages=tuple(passages), files=50_000, searched=50_000)
     issues = [f"mend {number} {six(600)}" for number in range(50)]
     wrong = reflection(*issues, sentence=f"It is {six(600)}", suggestions=issues)
-    script = {
+    script: Script = {
         "generate_report": [f"{place} {SIX * 30_000}" for place in range(15)],
         "reflect_on_report": [wrong] * 15,
     }
@@ -182,7 +177,7 @@ def researched() -> Largest:
         "packages": ["p" * 100] * 50,
         "review_open": True,
     }
-    agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
+    agent = ScriptedModel(**script, spending=ALL_SPENT)
     retriever = ScriptedRetriever([found])
     return Largest("MultiPathWorkflow", request, agent, retriever, reviews=said(60_000))
 
@@ -197,7 +192,7 @@ def coded() -> Largest:
         "packages": ["p" * 100] * 50,
         "review_open": True,
     }
-    script = {
+    script: Script = {
         "route": [routed("code", six(600))],
         "generate_code": [
             code(f"def {request['entry']}():\n    return '{place}{'é' * 29_000}'")
@@ -205,7 +200,7 @@ def coded() -> Largest:
         ],
     }
     failed = report(*[False] * 25, calls=[f"{place}{six(600)}" for place in range(25)])
-    agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
+    agent = ScriptedModel(**script, spending=ALL_SPENT)
     tester = ScriptedTester(*[failed] * 15)
     return Largest("MultiPathWorkflow", request, agent, None, tester, said(60_000))
 
@@ -222,7 +217,7 @@ RUNS = {
 }
 
 
-async def sizes(handle: WorkflowHandle[Any, Any]) -> list[int]:
+async def sizes(handle: Handle) -> list[int]:
     """Measure the events as they are stored where nothing in them can be made smaller.
 
     The texts here can be: what is expanded is as large as it would be of the worst one.
@@ -235,20 +230,13 @@ async def sizes(handle: WorkflowHandle[Any, Any]) -> list[int]:
     return found
 
 
-@asynccontextmanager
-async def serving(client: Client, run: Largest) -> AsyncIterator[None]:
+def serving(client: Client, run: Largest) -> AbstractAsyncContextManager[None]:
     """Serve with a cache: to replay these histories at every task takes minutes."""
     workers = worker.build(client, ["mull", "llm"], run.model, retriever=run.retriever)
-    if run.tester is not None:
-        tests = [run.tester.test_code]
-        workers.append(Worker(client, task_queue=sandbox.TASK_QUEUE, activities=tests))
-    async with AsyncExitStack() as stack:
-        for each in workers:
-            await stack.enter_async_context(each)
-        yield
+    return worker.running([*workers, *([run.tester.worker(client)] if run.tester else [])])
 
 
-async def reviewed(handle: WorkflowHandle[Any, Any], run: Largest) -> dict[str, Any]:
+async def reviewed(handle: Handle, run: Largest) -> dict[str, Any]:
     """Say what people say of each result that waits, and return the last one."""
     for review in run.reviews:
         refused = "not waiting"
@@ -266,7 +254,6 @@ async def reviewed(handle: WorkflowHandle[Any, Any], run: Largest) -> dict[str, 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 async def test_no_event_passes_512_kib(client: Client, run: Largest) -> None:
-    """What is cut has a note at its end, and the result a line in its warnings."""
     async with serving(client, run):
         handle = await begin(client, {**BOUNDS, **run.request}, run.kind)
         result = await reviewed(handle, run)
@@ -282,7 +269,6 @@ async def test_no_event_passes_512_kib(client: Client, run: Largest) -> None:
 
 
 async def test_no_event_of_a_thousand_answers_passes_512_kib(client: Client) -> None:
-    """Its result has the last decisions and replies alone, and says so."""
     run = asked(six(50), 1_000)
     async with serving(client, run):
         handle = await begin(client, {**BOUNDS, **run.request}, run.kind)
@@ -295,7 +281,6 @@ async def test_no_event_of_a_thousand_answers_passes_512_kib(client: Client) -> 
 
 
 async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
-    """Its start with 498 runs that failed, what it continues with, and its result."""
     queries = [f"{place} {SIX * 560}" for place in range(100)]
     request = BatchRequest.model_validate(
         {
@@ -311,7 +296,7 @@ async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
         assert planned is not None
         batch.ended(batch.run(planned, "failed", error=six(1_000)))
 
-    async with served(client, DraftReader()):
+    async with served(client, draft_reader()):
         handle = await client.start_workflow(
             "BatchWorkflow", batch.going_on(), id=identity, task_queue="mull"
         )
@@ -367,30 +352,24 @@ class Hard:
         return ToolActivities(functions_of(hard))
 
 
-@asynccontextmanager
-async def turning(client: Client, model: ScriptedTurns, hard: Hard) -> AsyncIterator[None]:
+def turning(client: Client, model: ScriptedModel, hard: Hard) -> AbstractAsyncContextManager[None]:
     """Serve turns and sessions with a cache, as above."""
-    workers = worker.build(client, ["mull", "llm", "tools"], model, called=hard.tools())
-    async with AsyncExitStack() as stack:
-        for each in workers:
-            await stack.enter_async_context(each)
-        yield
+    queues = ["mull", "llm", "tools"]
+    return worker.running(worker.build(client, queues, model, called=hard.tools()))
 
 
-async def stored(handle: WorkflowHandle[Any, Any]) -> list[int]:
-    """Measure the events as they are stored."""
+async def stored(handle: Handle) -> list[int]:
     return [event.ByteSize() async for event in handle.fetch_history_events()]
 
 
 async def test_no_event_of_a_turn_passes_512_kib_and_no_turn_20_mb(client: Client) -> None:
-    """Thirty steps, each with three large results and many repeated calls of one of them."""
     hard = Hard()
     steps: list[Any] = [
         [("hard", {"number": 3 * step + place}) for place in (0, 1, 2)]
         + [("hard", {"number": 3 * step})] * (61 if step % 10 == 9 else 3)
         for step in range(STEPS - 1)
     ]
-    model = ScriptedTurns([*steps, hard.text(100_000)])
+    model = ScriptedModel(step=[*steps, hard.text(100_000)])
     request = {**hard.options(250_000), "message": hard.text(99_000)}
     async with turning(client, model, hard):
         handle = await begin(client, request, "ToolTurnWorkflow")
@@ -416,7 +395,7 @@ async def test_no_event_of_a_session_passes_512_kib(client: Client) -> None:
         "messages": [{"role": "user", "content": hard.text(69_000)}] * 4,
     }
     told: list[Any] = [lambda _: hard.text(100_000)] * 9
-    model = ScriptedTurns(told)
+    model = ScriptedModel(step=told)
     async with turning(client, model, hard):
         handle = await begin(client, request, "SessionWorkflow")
         for number in range(9):
@@ -434,7 +413,7 @@ async def test_no_event_of_a_session_passes_512_kib(client: Client) -> None:
     assert max(map(max, found.values())) <= MOST
 
 
-async def sent(handle: WorkflowHandle[Any, Any], said: dict[str, Any], key: str) -> dict[str, Any]:
+async def sent(handle: Handle, said: dict[str, Any], key: str) -> dict[str, Any]:
     """Send a message to a session, again where it is to go on in a new history first."""
     while True:
         try:

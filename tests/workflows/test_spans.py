@@ -14,7 +14,7 @@ from temporalio.client import Client
 from activities.language_model.layers import ObservedModel
 from activities.language_model.port import LanguageModel
 from tests.conftest import begin, begin_reflecting, served
-from tests.scripted import ADVICE, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
+from tests.scripted import ADVICE, ScriptedModel, reflection, routed
 from tests.workflows.multipath import running as agents
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -34,12 +34,12 @@ def observed(model: LanguageModel) -> ObservedModel:
 
 
 async def ask_once(client: Client, **fields: Any) -> None:
-    async with served(client, observed(ScriptedModel(["1", "2", "1", "1", "1", "1"]))):
+    async with served(client, observed(ScriptedModel(sample=["1", "2", "1", "1", "1", "1"]))):
         await (await begin(client, {"question": "secret?", **fields})).result()
 
 
 async def reflect_once(client: Client, **fields: Any) -> None:
-    critic = ScriptedCritic(["secret draft", "secret revision"], [0.4, 0.9])
+    critic = ScriptedModel(write=["secret draft", "secret revision"], judge=[0.4, 0.9])
     async with served(client, observed(critic)):
         await (await begin_reflecting(client, **fields)).result()
 
@@ -63,7 +63,7 @@ async def code_once(client: Client, **fields: Any) -> None:
 
 
 async def refuse_once(client: Client) -> None:
-    model = observed(ScriptedAgent({"route": [routed("neither", "it is a secret poem")]}))
+    model = observed(ScriptedModel(route=[routed("neither", "it is a secret poem")]))
     async with agents.served(client, model):
         await agents.ended(await agents.start(client))
 
@@ -95,11 +95,7 @@ AGENT_RUN = "invoke_workflow MultiPathWorkflow"
 TREES: list[tuple[Run, dict[str, dict[str, int]], dict[str, object]]] = [
     (
         ask_once,
-        {
-            "-": {ASK_RUN: 1},
-            ASK_RUN: {"mull.wave": 1},
-            "mull.wave": {CHAT: 5, "mull.decision": 5},
-        },
+        {"-": {ASK_RUN: 1}, ASK_RUN: {"mull.wave": 1}, "mull.wave": {CHAT: 5, "mull.decision": 5}},
         {
             "mull.sample.index": 4,
             "mull.wave": 1,
@@ -122,12 +118,7 @@ TREES: list[tuple[Run, dict[str, dict[str, int]], dict[str, object]]] = [
         reflect_once,
         {
             "-": {REFLECT_RUN: 1},
-            REFLECT_RUN: {
-                CHAT: 1,
-                "evaluate general": 1,
-                "mull.decision": 1,
-                "mull.reflect": 1,
-            },
+            REFLECT_RUN: {CHAT: 1, "evaluate general": 1, "mull.decision": 1, "mull.reflect": 1},
             "mull.reflect": {CHAT: 1, "evaluate general": 1, "mull.decision": 1},
             "evaluate general": {CHAT: 2},
         },
@@ -250,7 +241,6 @@ async def test_content_stands_in_spans_only_when_it_is_switched_on(
     text: str,
     content: str,
 ) -> None:
-    """The standard variable puts prompts, replies and explanations into the spans."""
     monkeypatch.setenv(CONTENT, content)
 
     await run(client)
@@ -292,7 +282,6 @@ async def test_a_call_s_span_follows_the_genai_conventions(
 async def test_an_evaluation_s_events_have_score_and_label(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """The whole and each criterion are `gen_ai.evaluation.result` events, without their words."""
     await reflect_once(client)
 
     found = [each for each in spans.get_finished_spans() if each.name == "evaluate general"]
@@ -318,7 +307,6 @@ async def test_an_evaluation_s_events_have_score_and_label(
 async def test_a_node_s_span_says_what_it_left_behind(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """Kind, round and numbers stand in the spans of both paths."""
     await research_once(client)
     await code_once(client)
 

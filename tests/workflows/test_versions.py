@@ -2,11 +2,9 @@
 
 import asyncio
 import gc
-import json
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from temporalio.api.enums.v1 import RoutingConfigUpdateState
@@ -14,44 +12,28 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentRequest,
     SetWorkerDeploymentCurrentVersionRequest,
 )
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 import worker
 from activities.doctor import DEPLOYMENT
-from activities.language_model.port import ModelCall, ModelReply
 from mull.connection import connect
-from mull.run import Spending
 from service import say_version
-from tests.conftest import begin
+from tests.conftest import Handle, begin, until
 from tests.patience import PATIENCE
+from tests.scripted import ScriptedModel
 
-SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)
 QUEUES = ("mull", "llm")
 LOOKS = 600
 MOVES = RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS
 
 
-class Held:
-    """A model that answers everything alike, once it is let go."""
+class Held(ScriptedModel):
+    """A model that answers all samples and all turns alike, once it is let go."""
 
     def __init__(self) -> None:
-        self.calls: list[ModelCall] = []
         self.free = asyncio.Event()
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Answer as a sample or as a turn, whichever is asked for."""
-        self.calls.append(call)
-        await self.free.wait()
-        text = json.dumps({"reasoning": "it is known", "answer": "7"})
-        sample = call.labels.get("mull.sample.index") is not None
-        return ModelReply(
-            text=text if sample else "seven",
-            model="held",
-            provider="scripted",
-            finish_reason="stop",
-            spending=SPENDING,
-        )
+        super().__init__(held=self.free, sample=["7"] * 20, step=["seven"] * 20)
 
 
 @pytest.fixture
@@ -66,13 +48,12 @@ async def client(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 async def serving(
     client: Client, build_id: str | None, model: Held, queues: Sequence[str] = QUEUES
 ) -> AsyncIterator[None]:
-    """Serve as this version."""
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, queues, model, build_id=build_id):
-            await stack.enter_async_context(each)
-        # A failed test does not wait for what its model holds.
-        stack.callback(model.free.set)
-        yield
+    async with worker.running(worker.build(client, queues, model, build_id=build_id)):
+        try:
+            yield
+        finally:
+            # A failed test does not wait for what its model holds.
+            model.free.set()
     # A run that is still in its cache ends its coroutines here, and not amid another test.
     gc.collect()
 
@@ -104,22 +85,18 @@ async def make_current(client: Client, build_id: str) -> None:
             await asyncio.sleep(0.1)
 
 
-async def reason(handle: WorkflowHandle[Any, Any]) -> str:
-    """Wait for a run to end, and return why it did."""
+async def reason(handle: Handle) -> str:
     return str((await asyncio.wait_for(handle.result(), PATIENCE))["stop_reason"])
 
 
-async def version_of(handle: WorkflowHandle[Any, Any]) -> str:
-    """Return the version that a run is on."""
+async def version_of(handle: Handle) -> str:
     info = (await handle.describe()).raw_description.workflow_execution_info
     return str(info.versioning_info.deployment_version.build_id)
 
 
-async def until_begun(handle: WorkflowHandle[Any, Any]) -> None:
+async def until_begun(handle: Handle) -> None:
     """Wait until a run has a version: one that no worker has seen takes the current one."""
-    async with asyncio.timeout(PATIENCE):
-        while not await version_of(handle):
-            await asyncio.sleep(0.05)
+    await until(lambda: version_of(handle))
 
 
 async def test_a_rolling_deployment_loses_no_run(client: Client) -> None:
@@ -172,7 +149,6 @@ async def test_workers_without_a_version_serve_the_runs_of_any(client: Client) -
 async def test_a_version_that_gets_no_runs_says_how_it_would(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has the command, until the version is current."""
     build_id, model = f"said-{uuid.uuid4().hex[:8]}", Held()
     command = f"set-current-version --deployment-name mull --build-id {build_id}"
     async with serving(client, build_id, model, ["mull"]):

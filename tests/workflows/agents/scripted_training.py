@@ -47,12 +47,10 @@ class ScriptedTraining:
 
     @property
     def pairs(self) -> list[RatedPair]:
-        """The pairs of all runs, as they came."""
         return [kept.pair for kept in self.kept]
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
-        """Score by the script."""
         self.scored.append(task)
         said = self._scores.pop(0)
         if isinstance(said, ApplicationError):
@@ -68,12 +66,10 @@ class ScriptedTraining:
 
     @activity.defn
     async def keep_pair(self, task: PairTask) -> None:
-        """Keep a pair."""
         self.kept.append(task)
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
-        """Count the pairs of a run."""
         pairs = [kept.pair for kept in self.kept if kept.run == task.run]
         counts, path = count(pairs, task.pairing), f"{task.run}/replay-buffer.jsonl"
         return BufferResult(path=path, counts=counts, sha256="0" * 64)
@@ -94,7 +90,6 @@ class ScriptedTraining:
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:
-        """Tell of one step, and be done."""
         self.stages.append(task)
         if self._stage is not None:
             raise self._stage
@@ -114,7 +109,6 @@ class ScriptedTraining:
 
 @asynccontextmanager
 async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[None]:
-    """Serve the queue of the workers that train."""
     activities: list[Callable[..., Any]] = [
         training.score_reflections, training.find_base_model, training.keep_pair,
         training.assemble_buffer, training.train_stage, training.shuffle_labels,
@@ -122,9 +116,6 @@ async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[No
     ]  # fmt: skip
     soon = timedelta(seconds=1)
     async with Worker(
-        client,
-        task_queue=TASK_QUEUE,
-        activities=activities,
-        max_heartbeat_throttle_interval=soon,
+        client, task_queue=TASK_QUEUE, activities=activities, max_heartbeat_throttle_interval=soon
     ):
         yield

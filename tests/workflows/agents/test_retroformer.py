@@ -7,11 +7,13 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.environments.port import Evaluation
+from activities.training.port import ScoreTask
 from mull.agents.memory import Action, Observation, RetroformerTrajectory, Reward
 from mull.agents.result import ReflexionResult
 from mull.agents.retroformer import RolloutResult
-from tests.conftest import begin
-from tests.workflows.agents.running import Counting, Handle, ScriptedAgent, calls_of, served
+from tests.conftest import activities_of, begin
+from tests.scripted import ScriptedModel
+from tests.workflows.agents.running import Counting, ended, served, start
 from tests.workflows.agents.scripted_training import Scored, ScriptedTraining, trains
 
 FAILED = ["add[6]", "[answer] 5"]
@@ -19,44 +21,28 @@ SOLVED = ["add[7]", "[answer] 7"]
 TEXTS = ["Guess again.", "Add seven.", "Add six."]
 
 
-async def start(client: Client, fields: dict[str, Any] | None = None) -> Handle:
-    """Start an agent that counts to seven."""
-    known: dict[str, Any] = {
-        "environment": "counting",
-        "task": "7",
-        "reward_model": "first/reward_model",
-    }
-    return await begin(client, known | (fields or {}), "RetroformerWorkflow")
-
-
-async def run(client: Client, fields: dict[str, Any] | None = None) -> ReflexionResult:
-    """Make a run to its end."""
-    return ReflexionResult.model_validate(await (await start(client, fields)).result())
+async def tried(
+    client: Client, scores: list[Scored], model: ScriptedModel | None = None, **fields: Any
+) -> tuple[ReflexionResult, ScriptedModel, list[ScoreTask], list[str]]:
+    """Run an agent; return its result, its model, what was scored, and its calls."""
+    model = model or ScriptedModel(plan=[*FAILED, *SOLVED], reflect=TEXTS)
+    training = ScriptedTraining(scores)
+    async with served(client, model), trains(client, training):
+        fields = {"reward_model": "first/reward_model", **fields}
+        handle = await start(client, fields, "RetroformerWorkflow")
+        return await ended(handle), model, training.scored, await activities_of(handle)
 
 
 async def roll_out(client: Client, **fields: Any) -> tuple[RolloutResult, list[str]]:
-    """Make a rollout to its end, and list its calls."""
-    known = {
-        "environment": "counting",
-        "task": "7",
-        "training": "first",
-        "execution": "1",
-        "rollout": 2,
-        "seed": 10,
-    } | fields
+    known: dict[str, Any] = {"environment": "counting", "task": "7", "training": "first"}
+    known |= {"execution": "1", "rollout": 2, "seed": 10, **fields}
     handle = await begin(client, known, "RetroformerRolloutWorkflow")
     result = RolloutResult.model_validate(await handle.result())
-    return result, await calls_of(handle)
+    return result, await activities_of(handle)
 
 
 async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
-    """Solve and evaluate; after a failure reflect several times, score all, and solve again."""
-    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
-    training = ScriptedTraining([(0.1, 0.3, 0.1 + 0.2)])
-    async with served(client, model), trains(client, training):
-        handle = await start(client)
-        result = ReflexionResult.model_validate(await handle.result())
-        calls = await calls_of(handle)
+    result, model, scored, calls = await tried(client, [(0.1, 0.3, 0.1 + 0.2)])
 
     assert calls == [
         "begin_task",
@@ -67,39 +53,34 @@ async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
     assert (result.status, result.episodes[0].scores) == ("solved", (0.1, 0.3, 0.1 + 0.2))
     # The first of equals: only a strictly higher score replaces the best so far.
     best = result.episodes[0].reflection
-    assert best == training.scored[0].reflections[1]
+    assert best == scored[0].reflections[1]
     assert [held.text for held in result.reflections] == [best]
     assert f"- {best}" in model.prompts("plan")[-1]
 
 
 async def test_each_reflection_has_a_seed_and_is_scored_with_its_prompt(client: Client) -> None:
     """They come side by side from one prompt, warmer than the planner's, each with its seed."""
-    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
-    training = ScriptedTraining([(0.3, 0.2, 0.1)])
-    async with served(client, model), trains(client, training):
-        await run(client, {"seed": 100})
+    _, model, scored, _ = await tried(client, [(0.3, 0.2, 0.1)], seed=100)
 
-    reflecting = [call for call in model.calls if call.prompt.endswith("Reflection:")]
+    reflecting = model.asked("reflect")
     assert {call.seed for call in reflecting} == {100, 101, 102}
     assert {call.temperature for call in reflecting} == {0.9}
-    assert {call.prompt for call in reflecting} == {training.scored[0].prompt}
-    assert training.scored[0].reward_model == "first/reward_model"
-    assert {call.temperature for call in model.calls if call not in reflecting} == {0.0}
+    assert {call.prompt for call in reflecting} == {scored[0].prompt}
+    assert scored[0].reward_model == "first/reward_model"
+    assert {call.temperature for call in model.asked("plan")} == {0.0}
 
 
 async def test_a_trajectory_has_a_reward_for_each_step(client: Client) -> None:
     """Equations 7 and 8: Action, Observation, Reward, in turn; the return adds the outcome."""
-    model = ScriptedAgent(["add[7]", "[answer] 5", *SOLVED], TEXTS)
-    training = ScriptedTraining([(1.0, 0.0, 0.0)])
-    async with served(client, model), trains(client, training):
-        result = await run(client)
+    model = ScriptedModel(plan=["add[7]", "[answer] 5", *SOLVED], reflect=TEXTS)
+    result, _, scored, _ = await tried(client, [(1.0, 0.0, 0.0)], model)
 
     first = result.episodes[0]
     assert isinstance(first.trajectory, RetroformerTrajectory)
     assert [type(item) for item in first.trajectory.items] == [Action, Observation, Reward, Action]
     assert [item.content for item in first.trajectory.items[2:3]] == [0.5]
     assert (first.episode_return, result.best_return) == (0.5, 1.0)
-    assert "Reward 1: 0.5" in training.scored[0].prompt
+    assert "Reward 1: 0.5" in scored[0].prompt
 
 
 @pytest.mark.parametrize(
@@ -118,10 +99,7 @@ async def test_a_score_that_is_no_number_loses(
     client: Client, scores: list[Scored], stop_reason: str, warned: str
 ) -> None:
     """With none at all there is no reflection; a reward model that can't be asked ends the run."""
-    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
-    training = ScriptedTraining(scores)
-    async with served(client, model), trains(client, training):
-        result = await run(client)
+    result, *_ = await tried(client, scores)
 
     assert result.stop_reason == stop_reason
     assert (warned in result.warnings) == bool(warned)
@@ -130,10 +108,10 @@ async def test_a_score_that_is_no_number_loses(
 
 async def test_a_best_reflection_is_the_best_of_its_own_choice(client: Client) -> None:
     """Where the next choice has no score at all, the one before it does not stand in again."""
-    model = ScriptedAgent([*FAILED, *FAILED, *SOLVED], [*TEXTS, "More.", "Less.", "Other."])
-    training = ScriptedTraining([(0.1, 0.3, 0.2), (None, None, None)])
-    async with served(client, model), trains(client, training):
-        result = await run(client)
+    model = ScriptedModel(
+        plan=[*FAILED, *FAILED, *SOLVED], reflect=[*TEXTS, "More.", "Less.", "Other."]
+    )
+    result, *_ = await tried(client, [(0.1, 0.3, 0.2), (None, None, None)], model)
 
     assert (result.stop_reason, len(result.episodes)) == ("solved", 3)
     assert result.episodes[1].reflection is None
@@ -142,20 +120,16 @@ async def test_a_best_reflection_is_the_best_of_its_own_choice(client: Client) -
 
 
 async def test_a_budget_bounds_the_reflections(client: Client) -> None:
-    """As many are sampled as fit, and no more."""
-    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
-    training = ScriptedTraining([(1.0,)])
-    async with served(client, model), trains(client, training):
-        result = await run(client, {"budget_usd": 0.0035})
+    result, _, scored, _ = await tried(client, [(1.0,)], budget_usd=0.0035)
 
-    assert (len(training.scored[0].reflections), result.stop_reason) == (1, "budget")
+    assert (len(scored[0].reflections), result.stop_reason) == (1, "budget")
     assert result.usage.cost_usd == pytest.approx(0.003)
 
 
 async def test_a_rollout_tries_two_reflections_on_one_failure(client: Client) -> None:
     """Each is read alone, from the same prompt, and rated by what the next episode gains."""
     plans = [*FAILED, *SOLVED, "add[7]", "[answer] 3"]
-    model = ScriptedAgent(plans, ["Good advice.", "Poor advice."])
+    model = ScriptedModel(plan=plans, reflect=["Good advice.", "Poor advice."])
     training = ScriptedTraining()
     async with served(client, model), trains(client, training):
         result, calls = await roll_out(client)
@@ -177,13 +151,11 @@ async def test_a_rollout_tries_two_reflections_on_one_failure(client: Client) ->
     assert pair.tried[0].prompt == pair.tried[1].prompt == model.prompts("reflect")[0]
     assert (pair.rollout, pair.seeds, pair.first_return) == (2, (10, 11), 0.0)
     # Both trials are planned by one seed, and the failed episode by another.
-    planned = [call.seed for call in model.calls if not call.prompt.endswith("Reflection:")]
+    planned = [call.seed for call in model.asked("plan")]
     assert planned == [10, 10, 11, 11, 11, 11]
 
 
 class Scripted(Counting):
-    """Its tests run beside the code."""
-
     def evaluate(self, answer: str | None) -> Evaluation:
         return super().evaluate(answer).model_copy(update={"verified_by": "script"})
 
@@ -193,7 +165,9 @@ async def test_a_pair_that_code_could_have_forged_is_kept_only_if_asked_for(
     client: Client, kept: bool
 ) -> None:
     """Nothing is learned from tests beside the code, unless an option says so."""
-    model = ScriptedAgent([*FAILED, *SOLVED, "add[7]", "[answer] 3"], ["Good.", "Poor."])
+    model = ScriptedModel(
+        plan=[*FAILED, *SOLVED, "add[7]", "[answer] 3"], reflect=["Good.", "Poor."]
+    )
     training = ScriptedTraining()
     async with served(client, model, Scripted), trains(client, training):
         result, calls = await roll_out(client, **({"keep_script_verdicts": True} if kept else {}))
@@ -204,9 +178,8 @@ async def test_a_pair_that_code_could_have_forged_is_kept_only_if_asked_for(
 
 
 async def test_a_rollout_that_succeeds_at_once_has_no_pair(client: Client) -> None:
-    """There is nothing to reflect on."""
     training = ScriptedTraining()
-    async with served(client, ScriptedAgent(SOLVED)), trains(client, training):
+    async with served(client, ScriptedModel(plan=SOLVED)), trains(client, training):
         result, _ = await roll_out(client)
 
     assert (result.solved, result.gains, training.pairs) == (True, (), [])

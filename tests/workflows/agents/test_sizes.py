@@ -28,7 +28,8 @@ from mull.agents.sheet import sheet
 from mull.details import details
 from mull.request import MOST_MEMBERS, parse_request
 from mull.text import encoded_size, fitted
-from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
+from tests.scripted import ScriptedModel
+from tests.workflows.agents.running import Counting, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
 
 MOST_EVENTS = 51_200
@@ -124,7 +125,7 @@ async def test_a_run_ends_before_the_server_would_end_it(
     bound, steps = 12_000_000, MOST_STEPS if isinstance(text, Hard) else 12
     monkeypatch.setattr("workflows.reflexion.HISTORY_BYTES", bound)
     plans = [action(text, step) for _ in range(2) for step in range(steps)]
-    model = ScriptedAgent(plans, [text(REFLECTION_BYTES)] * 2)
+    model = ScriptedModel(plan=plans, reflect=[text(REFLECTION_BYTES)] * 2)
     request = largest_request(text, examples) | {"step_limit": steps, "plateau_episodes": 0}
     async with served(client, model, largest_of(text)):
         handle = await start(client, request)

@@ -21,10 +21,11 @@ import spans as rebuilding
 from activities.environments.port import Evaluation, StepResult
 from commands.embedded import Place
 from mull.connection import DATA_CONVERTER
-from tests.conftest import begin
+from tests.conftest import Handle, begin, until
 from tests.patience import PATIENCE
+from tests.scripted import Said, ScriptedModel
 from tests.workflows.agents import test_training as trainings
-from tests.workflows.agents.running import Counting, Handle, Said, ScriptedAgent, served, start
+from tests.workflows.agents.running import Counting, served, start
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 from tests.workflows.test_rebuilt import by_id, rebuilt_of
 from tests.workflows.test_spans import CHAT, CONTENT, attributes, identity, observed, tree
@@ -53,9 +54,9 @@ class Telling(Counting):
         return found.model_copy(update={"feedback": "a secret fault"})
 
 
-async def learn(client: Client, model: ScriptedAgent | None = None, **fields: Any) -> Handle:
+async def learn(client: Client, model: ScriptedModel | None = None, **fields: Any) -> Handle:
     """Fail in an episode of three steps, and solve the task in one of two, unless told else."""
-    model = model or ScriptedAgent([*WRONG, *RIGHT], [LESSON])
+    model = model or ScriptedModel(plan=[*WRONG, *RIGHT], reflect=[LESSON])
     async with served(client, observed(model), Telling):
         handle = await start(client, {"environment": "telling", **fields})
         await handle.result()
@@ -154,8 +155,7 @@ async def test_an_episode_that_never_began_has_no_other_s_return(
 async def test_the_whole_tree_of_retroformer_s_spans(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """It is Reflexion's, with a call for each reflection, and the best one's score."""
-    model = ScriptedAgent([*WRONG, *RIGHT], [LESSON, f"{LESSON}, too"])
+    model = ScriptedModel(plan=[*WRONG, *RIGHT], reflect=[LESSON, f"{LESSON}, too"])
     fields = {"environment": "telling", "reward_model": "r", "reflection_tries": 2}
     async with (
         served(client, observed(model), Telling),
@@ -182,9 +182,8 @@ async def test_the_whole_tree_of_retroformer_s_spans(
 async def test_the_whole_tree_of_a_training_s_spans(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """Its rollouts, its stages and its decisions stand in one trace, and no text is in any."""
     asked = trainings.request(environment="telling", tasks=["7"], tuned="tuned", method="kto")
-    model = observed(trainings.Advised())
+    model = observed(trainings.advised())
     async with served(client, model, Telling), trains(client, ScriptedTraining()):
         await (await begin(client, asked, "RetroformerTrainingWorkflow")).result()
 
@@ -215,10 +214,7 @@ async def test_the_whole_tree_of_a_training_s_spans(
 
 @pytest.mark.parametrize("content", ["false", "true"])
 async def test_an_agent_s_texts_stand_in_spans_only_when_content_is_on(
-    client: Client,
-    spans: InMemorySpanExporter,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str,
+    client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     """Prompts and replies, and what an environment said when it failed, or a judge in vain."""
     monkeypatch.setenv(CONTENT, content)
@@ -226,10 +222,12 @@ async def test_an_agent_s_texts_stand_in_spans_only_when_content_is_on(
     await learn(client)
     texts = "".join(span.to_json() for span in spans.get_finished_spans())
     spans.clear()
-    await learn(client, ScriptedAgent(["break it"]), max_attempts=1)
+    await learn(client, ScriptedModel(plan=["break it"]), max_attempts=1)
     [failed] = named(spans, "mull.decision")
     spans.clear()
-    vain = ScriptedAgent(["[answer] 5"], [], ['{"correct": "secret"}', "secret"])
+    vain = ScriptedModel(
+        plan=["[answer] 5"], reflect=[], verdict=['{"correct": "secret"}', "secret"]
+    )
     await learn(client, vain, judge="openai/judge")
     judged = [span for span in spans.get_finished_spans() if not span.name.startswith("chat ")]
 
@@ -243,7 +241,6 @@ async def test_an_agent_s_texts_stand_in_spans_only_when_content_is_on(
 async def test_an_agent_s_spans_are_rebuilt_as_they_were(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """Each has the same id, parent, status and attributes when the history is replayed."""
     handle = await learn(client, memory="rebuilt")
     made = spans.get_finished_spans()
 
@@ -259,7 +256,6 @@ class Refusing(InMemorySpanExporter):
     asked = refused = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Take spans, or refuse them."""
         self.asked += 1
         if self.asked == 2:
             self.refused += 1
@@ -272,7 +268,7 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
 ) -> None:
     """Where no worker lives on, what is sent again of what ended has each span of theirs."""
     asked = trainings.request(environment="telling", tasks=["7"], tuned="tuned", method="kto")
-    begun, model = datetime.now(UTC), observed(trainings.Advised())
+    begun, model = datetime.now(UTC), observed(trainings.advised())
     async with served(client, model, Telling), trains(client, ScriptedTraining()):
         handle = await begin(client, asked, "RetroformerTrainingWorkflow")
         await handle.result()
@@ -289,8 +285,7 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
 
     sending = asyncio.create_task(rebuilding.send_ended([again]))
     async with asyncio.timeout(2 * PATIENCE):
-        while not by_id(again.get_finished_spans()).keys() >= by_id(made).keys():
-            await asyncio.sleep(0.1)
+        await until(lambda: by_id(again.get_finished_spans()).keys() >= by_id(made).keys())
     sending.cancel()
 
     sent = by_id(again.get_finished_spans())
@@ -299,7 +294,6 @@ async def test_a_training_s_rollouts_are_rebuilt_as_all_other_runs(
 
 
 async def test_a_run_is_found_by_its_episodes_and_its_memo_has_the_return(client: Client) -> None:
-    """Episodes are revisions to those who search; the return and the answer are in the memo."""
     described = await (await learn(client)).describe()
 
     found = {pair.key.name: pair.value for pair in described.typed_search_attributes}

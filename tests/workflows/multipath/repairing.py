@@ -4,7 +4,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from temporalio import activity
@@ -17,7 +16,7 @@ from adapters import QUEUES
 from mull.multipath.result import MultiPathResult
 from mull.multipath.suite import Failure, TestFile
 from tests.activities.code_tests.problems import BREAKINGS, Problem
-from tests.scripted import ScriptedAgent, code, routed, written_tests
+from tests.scripted import ScriptedModel, code, routed, written_tests
 
 AT_ONCE = 8
 TESTS: dict[str, Callable[[Problem], TestFile | None]] = {
@@ -47,31 +46,28 @@ class Run(NamedTuple):
         return ended == ("passed", None, 2, 1) and self.first is not None
 
 
-class Repairing:
+class Repairing(ScriptedModel):
     """A model for many runs at once, each with a script of its own by the workflow's id."""
 
     def __init__(self) -> None:
-        self._scripts: dict[str, ScriptedAgent] = {}
+        self._scripts: dict[str, ScriptedModel] = {}
+        super().__init__(each=self._said)
 
     def begin(self, problem: Problem, broken: str) -> str:
         """Return the id of a run in which this problem is written wrongly, and then rightly."""
         run = f"human-eval-{problem.name.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}"
-        self._scripts[run] = ScriptedAgent(
-            {
-                "route": [routed("code")],
-                "write_tests": [[written_tests(problem.entry, problem.cases)] * 2],
-                "generate_code": [code(broken), *[code(problem.solution)] * 4],
-            }
+        self._scripts[run] = ScriptedModel(
+            route=[routed("code")],
+            write_tests=[[written_tests(problem.entry, problem.cases)] * 2],
+            generate_code=[code(broken), *[code(problem.solution)] * 4],
         )
         return run
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by the run's script."""
+    async def _said(self, call: ModelCall) -> ModelReply:
         return await self._scripts[activity.info().workflow_id or ""].complete(call)
 
 
 async def solve(client: Client, model: Repairing, problem: Problem, tests: str, kind: str) -> Run:
-    """Run the agent once, as any client may start it."""
     started = time.perf_counter()
     file = TESTS[tests](problem)
     request: dict[str, Any] = {"prompt": problem.prompt}
@@ -93,15 +89,13 @@ async def solve_all(
     at_once: int = AT_ONCE,
     **workflow_options: Any,
 ) -> list[Run]:
-    """Serve every queue, and run the agent on all problems, some at once."""
     model, room = Repairing(), asyncio.Semaphore(at_once)
 
     async def solved(problem: Problem) -> Run:
         async with room:
             return await solve(client, model, problem, tests, kind)
 
-    async with AsyncExitStack() as stack:
-        options = {"sandbox": sandbox, **workflow_options}
-        for each in worker.build(client, QUEUES, model, **options):
-            await stack.enter_async_context(each)
+    async with worker.running(
+        worker.build(client, QUEUES, model, sandbox=sandbox, **workflow_options)
+    ):
         return await asyncio.gather(*map(solved, problems))

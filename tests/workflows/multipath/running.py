@@ -1,16 +1,15 @@
 """Runs of the agent with fakes of all that is outside: model, documents, sandbox."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-import worker
 from activities.code_tests.activity import TestTask
 from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
@@ -18,19 +17,10 @@ from activities.sandbox.port import TASK_QUEUE
 from mull.multipath.result import MultiPathResult
 from mull.multipath.state import Passage
 from mull.multipath.suite import Failure, TestOutcome, TestReport
-from tests.conftest import STRICT, begin
-from tests.patience import PATIENCE
-from tests.scripted import (
-    Script,
-    ScriptedAgent,
-    ScriptedRetriever,
-    code,
-    reflection,
-    routed,
-    written_tests,
-)
+from tests import conftest
+from tests.conftest import Handle, begin
+from tests.scripted import ScriptedModel, ScriptedRetriever, code, reflection, routed, written_tests
 
-Handle = WorkflowHandle[Any, Any]
 Tested = TestReport | ApplicationError
 
 PROMPT = "Which harbour has the highest tide?"
@@ -54,7 +44,6 @@ def passage(number: int = 1, text: str = "Burntcoat Head has the highest tide.")
 
 
 def report(*passed: bool, calls: Sequence[str] = tuple(CASES)) -> TestReport:
-    """What came of the cases, each passed or not."""
     outcomes = tuple(
         TestOutcome(test=call, passed=held, expected="2", got="3")
         for call, held in zip(calls, passed, strict=False)
@@ -101,52 +90,49 @@ class ScriptedTester:
             raise said
         return said
 
+    def worker(self, client: Client) -> Worker:
+        return Worker(client, task_queue=TASK_QUEUE, activities=[self.test_code])
 
-def researching(*reports: str, **turns: Any) -> ScriptedAgent:
+
+def researching(*reports: str, **turns: Any) -> ScriptedModel:
     """A model that writes these reports, and finds something wrong in all but the last."""
     said = [reflection(f"mend {number}") for number in range(1, len(reports))]
-    script: Script = {
+    script = {
         "route": [routed("research")],
         "generate_report": list(reports),
         "reflect_on_report": [*said, reflection()],
     }
-    return ScriptedAgent({**script, **turns})
+    return ScriptedModel(**{**script, **turns})
 
 
-def coding(*drafts: str, **turns: Any) -> ScriptedAgent:
+def coding(*drafts: str, **turns: Any) -> ScriptedModel:
     """A model that writes the tests of `CASES`, and then this code."""
-    script: Script = {
+    script = {
         "route": [routed("code")],
         "write_tests": [written_tests("double", CASES)],
         "generate_code": [code(each) for each in drafts],
     }
-    return ScriptedAgent({**script, **turns})
+    return ScriptedModel(**{**script, **turns})
 
 
-@asynccontextmanager
-async def served(
+def served(
     client: Client,
     model: LanguageModel,
     tester: ScriptedTester | None = None,
     retriever: Retriever | None = None,
-) -> AsyncIterator[None]:
-    """Serve every queue."""
-    workers = worker.build(client, ["mull", "llm"], model, retriever=retriever, **STRICT)
-    if tester is not None:
-        workers.append(Worker(client, task_queue=TASK_QUEUE, activities=[tester.test_code]))
-    async with AsyncExitStack() as stack:
-        for each in workers:
-            await stack.enter_async_context(each)
-        yield
+    **options: Any,
+) -> AbstractAsyncContextManager[None]:
+    more = [] if tester is None else [tester.worker(client)]
+    options = {"retriever": retriever} | options
+    return conftest.served(client, model, ["mull", "llm"], *more, **options)
 
 
 async def start(client: Client, **fields: Any) -> Handle:
-    """Start a run as any client would, with one JSON object."""
     return await begin(client, {"prompt": PROMPT, **fields}, "MultiPathWorkflow")
 
 
 async def ended(handle: Handle) -> MultiPathResult:
-    return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), PATIENCE))
+    return MultiPathResult.model_validate(await conftest.ended(handle))
 
 
 async def run(
@@ -157,7 +143,6 @@ async def run(
     /,
     **fields: Any,
 ) -> MultiPathResult:
-    """Run once to the end."""
     async with served(client, model, tester, retriever):
         return await ended(await start(client, **fields))
 

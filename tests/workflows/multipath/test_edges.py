@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import PermanentModelError, SampleError
 from mull.multipath.result import Decision
 from mull.telemetry import NODE_KINDS
-from tests.scripted import ScriptedAgent, reflection, routed
+from tests.conftest import activities_of
+from tests.scripted import ScriptedModel, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
     FINE,
@@ -38,7 +39,7 @@ PASSED, FAILED = report(True, True, True), report(False, True, False)
 MEND = [reflection("mend")] * 3
 
 # A model, what the tests say, and the nodes in their order with the reason to stop.
-PATHS: list[tuple[ScriptedAgent, tuple[Any, ...], str]] = [
+PATHS: list[tuple[ScriptedModel, tuple[Any, ...], str]] = [
     (researching(FINE), (), f"{REPORT} consistent"),
     (researching(WRONG, FINE), (), f"{REPORT} {AGAIN} consistent"),
     (
@@ -53,7 +54,7 @@ PATHS: list[tuple[ScriptedAgent, tuple[Any, ...], str]] = [
         (FAILED, report(True, False, True)) * 2 + (report(False, True, True),),
         f"{CODE} {' '.join([REPAIR] * 4)} max_revisions",
     ),
-    (ScriptedAgent({"route": [routed("neither")]}), (), "retrieve route unrouted"),
+    (ScriptedModel(route=[routed("neither")]), (), "retrieve route unrouted"),
 ]
 
 
@@ -61,18 +62,16 @@ PATHS: list[tuple[ScriptedAgent, tuple[Any, ...], str]] = [
 async def test_every_transition_is_walked(
     client: Client,
     spans: InMemorySpanExporter,
-    model: ScriptedAgent,
+    model: ScriptedModel,
     reports: tuple[Any, ...],
     path: str,
 ) -> None:
-    """Decisions, the history's activities and the spans name the nodes in the source's order."""
     async with served(client, model, ScriptedTester(*reports), finding(passage())):
         handle = await start(client, docs="tides", **({"prompt": TASK} if reports else {}))
         result = await ended(handle)
-        history = await handle.fetch_history()
+        scheduled = await activities_of(handle)
 
     *visited, _ = path.split()
-    scheduled = activities(history)
     assert [edge(each) for each in result.decisions] == list(pairwise(path.split()))
     assert [each for each in scheduled if each != "write_tests"] == visited
     assert [each.name for each in nodes(spans)] == scheduled
@@ -86,7 +85,7 @@ SLOW = {("reflect_on_report", 0): 60.0}
 
 # A model, what the tests say, and a bound; the activities in their order; the node at which the
 # run ends, its span's error, and the last completed node with the reason to stop.
-FAULTS: list[tuple[ScriptedAgent, tuple[Any, ...], dict[str, Any], str, str, str | None, Edge]] = [
+FAULTS: list[tuple[ScriptedModel, tuple[Any, ...], dict[str, Any], str, str, str | None, Edge]] = [
     (researching(route=[UNREAD]), (), {},
      f"{SEARCH} route", "route", None, ("route", "unrouted")),
     (researching(generate_report=[EMPTY]), (), {"max_attempts": 2},
@@ -105,7 +104,7 @@ FAULTS: list[tuple[ScriptedAgent, tuple[Any, ...], dict[str, Any], str, str, str
      REPORT, "reflect_on_report", "budget", ("reflect_on_report", "budget")),
     (researching(WRONG, FINE), (), {"budget_tokens": 220},
      REPORT, "reflect_on_report", None, ("reflect_on_report", "budget")),
-    (ScriptedAgent(researching(FINE)._script, delays=SLOW), (), {"budget_seconds": 1},
+    (researching(FINE, delays=SLOW), (), {"budget_seconds": 1},
      REPORT, "reflect_on_report", "cut_short", ("generate_report", "deadline")),
     (coding(GOOD, write_tests=[DOWN]), (PASSED,), {},
      f"{TESTS} generate_code", "test_code", "test_failed", ("test_code", "test_failed")),
@@ -123,39 +122,30 @@ FAULTS: list[tuple[ScriptedAgent, tuple[Any, ...], dict[str, Any], str, str, str
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "reports", "bound", "made", "at", "error", "last"), FAULTS)
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_a_fault_ends_the_walk(
-    client: Client,
-    spans: InMemorySpanExporter,
-    model: ScriptedAgent,
-    reports: tuple[Any, ...],
-    bound: dict[str, Any],
-    made: str,
-    at: str,
-    error: str | None,
-    last: Edge,
+    client: Client, spans: InMemorySpanExporter, fault: Any
 ) -> None:
     """No call follows the fault, the span of its node says why, and the decision what was done.
 
     A node that was cut short, or had no room, is not done.
     """
+    model, reports, bound, made, at, error, last = fault
     async with served(client, model, ScriptedTester(*reports), finding(passage())):
         asked = {"docs": "tides", **({"prompt": TASK} if reports else {}), **bound}
         handle = await start(client, **asked)
         result = await ended(handle)
-        history = await handle.fetch_history()
+        scheduled = await activities_of(handle)
 
-    assert activities(history) == made.split()
-    assert (nodes(spans)[-1].name, (nodes(spans)[-1].attributes or {}).get("error.type")) == (
-        *(at, error),
-    )
+    assert scheduled == made.split()
+    ended_at = nodes(spans)[-1]
+    assert (ended_at.name, (ended_at.attributes or {}).get("error.type")) == (at, error)
     assert edge(result.decisions[-1]) == last
 
 
 async def test_without_documents_the_first_node_is_still_retrieve(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
-    """D stays empty without an activity, and the transition and the span are recorded."""
     async with served(client, researching("The tide is high, as far as I know.")):
         result = await ended(await start(client))
 
@@ -169,14 +159,6 @@ async def test_without_documents_the_first_node_is_still_retrieve(
 def edge(decision: Decision) -> Edge:
     assert decision.after is not None
     return decision.after, decision.next or str(decision.stop_reason)
-
-
-def activities(history: WorkflowHistory) -> list[str]:
-    return [
-        event.activity_task_scheduled_event_attributes.activity_type.name
-        for event in history.events
-        if event.HasField("activity_task_scheduled_event_attributes")
-    ]
 
 
 def nodes(spans: InMemorySpanExporter) -> list[ReadableSpan]:

@@ -10,15 +10,10 @@ from temporalio import workflow
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import (
-    ActivityFailureError,
-    Client,
-    WorkflowFailureError,
-    WorkflowUpdateFailedError,
-)
+from temporalio.client import ActivityFailureError, Client, WorkflowFailureError
 from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import worker
 from activities.code_tests.activity import TestTask
@@ -36,20 +31,19 @@ from mull.multipath.suite import Suite
 from mull.turn.approval import ToolRule
 from mull.turn.tools import Tool
 from tests import callers
-from tests.conftest import begin
+from tests.conftest import Handle, begin, refusal, until
 from tests.patience import PATIENCE
+from tests.scripted import ScriptedModel, ScriptedSandbox
 from tests.workflows.agents.running import Counting
 from tests.workflows.turn.running import (
     ANSWER,
-    Handle,
     Noted,
-    ScriptedTurns,
     ended,
     keyed,
     permit,
     served,
     start,
-    until,
+    until_at,
 )
 from tests.workflows.turn.test_session import Talk, told
 
@@ -62,46 +56,15 @@ CLAIMED = Tool(name="write", read_only=True, idempotent=True, parameters={"type"
 PAYMENT = CallTask(tool=CLAIMED, arguments={"text": "a"}, timeout_seconds=9, call=1)
 
 
-class NoSandbox:
-    """A sandbox that notes what it was asked to run."""
-
-    name, at_once = "none", 1
-
-    def __init__(self) -> None:
-        self.ran: list[Program] = []
-
-    async def run(self, program: Program) -> Any:
-        self.ran.append(program)
-        raise AssertionError
-
-
-async def calls(name: str, queue: str, task: Any) -> Any:
-    """Call an activity of Mull's."""
-    return await workflow.execute_activity(
-        name,
-        task,
-        task_queue=queue,
-        start_to_close_timeout=timedelta(seconds=20),
-        retry_policy=RetryPolicy(maximum_attempts=2),
-    )
-
-
-@workflow.defn(name="Own", sandboxed=False)
+@workflow.defn(name="Own")
 class OwnWorkflow:
-    """A stranger's."""
+    """A stranger's, which calls an activity; that of `callers` has a name of Mull's."""
 
     @workflow.run
     async def run(self, name: str, queue: str, task: Any) -> Any:
-        return await calls(name, queue, task)
-
-
-@workflow.defn(name="ToolTurnWorkflow", sandboxed=False)
-class DisguisedWorkflow:
-    """A stranger's with a name of Mull's."""
-
-    @workflow.run
-    async def run(self, name: str, queue: str, task: Any) -> Any:
-        return await calls(name, queue, task)
+        limits: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=20)}
+        limits["retry_policy"] = RetryPolicy(maximum_attempts=2)
+        return await workflow.execute_activity(name, task, task_queue=queue, **limits)
 
 
 EPISODE = {"task": TaskRef(environment=Counting.name, task="1"), "key": "k", "timeout_seconds": 9}
@@ -124,14 +87,19 @@ async def test_nobody_else_calls_what_acts(
     client: Client, way: str, name: str, queue: str, task: Any
 ) -> None:
     """Neither a client, nor a workflow of another type, nor one on another queue; nothing runs."""
-    noted, sandbox, own = Noted(), NoSandbox(), f"own-{uuid.uuid4().hex}"
+    noted, sandbox, own = Noted(), ScriptedSandbox([]), f"own-{uuid.uuid4().hex}"
     noted.rules = [ToolRule(tool="*", action="allow")]
     serving = worker.build(
         client, ["tools", "code"], called=noted.tools(), sandbox=sandbox,
         environments=[Named(Counting.name, cast("Any", Counting))],
     )  # fmt: skip
-    called = "Own" if "own" in way else "ToolTurnWorkflow"
-    strange = Worker(client, task_queue=own, workflows=[OwnWorkflow, DisguisedWorkflow])
+    called = "Own" if "own" in way else "DoctorWorkflow"
+    strange = Worker(
+        client,
+        task_queue=own,
+        workflows=[OwnWorkflow, callers.CallingWorkflow],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
     async with serving[0], serving[1], strange:
         if way == "standalone":
             limit = timedelta(seconds=20)
@@ -150,7 +118,7 @@ async def test_nobody_else_calls_what_acts(
         assert error is not None
     assert (error.type, error.non_retryable) == ("ForeignCaller", True)
     assert f"only Mull's workflows on the task queue mull call {name}" in error.message
-    assert (noted.calls, sandbox.ran) == ([], [])
+    assert (noted.calls, sandbox.programs) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -165,7 +133,6 @@ async def test_nobody_else_calls_what_acts(
 async def test_a_worker_believes_its_own_registry_and_rules(
     client: Client, rules: tuple[ToolRule, ...], status: str, ran: list[str]
 ) -> None:
-    """A run without a permission does not write, whatever the input says of the tool."""
     noted = Noted()
     noted.rules = rules
     [tools] = worker.build(client, ["tools"], called=noted.tools())
@@ -177,7 +144,6 @@ async def test_a_worker_believes_its_own_registry_and_rules(
 
 
 async def test_the_schema_is_the_worker_s_own(client: Client) -> None:
-    """Arguments that only the claimed schema takes never reach the tool."""
     noted = Noted()
     noted.rules = [ToolRule(tool="*", action="allow")]
     [tools] = worker.build(client, ["tools"], called=noted.tools())
@@ -196,7 +162,7 @@ async def test_an_allowed_call_runs_in_each_turn_and_history_of_a_session(
     if encrypted:
         keyed(monkeypatch)
         client = await connect()
-    noted, model = Noted(), ScriptedTurns([WRITE, ANSWER, [("write", {"text": "b"})], ANSWER])
+    noted, model = Noted(), ScriptedModel(step=[WRITE, ANSWER, [("write", {"text": "b"})], ANSWER])
     async with served(client, model, noted):
         talk = Talk(client, tools=None, turns_per_execution=1)
         for number in (1, 2):
@@ -212,22 +178,19 @@ async def test_an_allowed_call_runs_in_each_turn_and_history_of_a_session(
 async def test_a_permission_is_found_page_by_page(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However small the pages are; what lies further back than the bound is asked about again."""
     monkeypatch.setattr("activities.tools.activity.PAGE_EVENTS", 1)
     noted, looks = Noted(), [("look", {"place": place}) for place in ("sea", "sky", "sun")]
     noted.rules = [ToolRule(tool="look", action="ask")]
-    async with served(client, ScriptedTurns([looks, WRITE, ANSWER]), noted):
+    async with served(client, ScriptedModel(step=[looks, WRITE, ANSWER]), noted):
         handle = await start(client)
-        await until(handle, WAITS)
+        await until_at(handle, WAITS)
         for number in (1, 2, 3):
             await permit(handle, number)
-        await until(handle, WAITS, 4)
+        await until_at(handle, WAITS, 4)
         found = sorted(noted.calls)
         monkeypatch.setattr("activities.tools.activity.READ_BACK", 0)
         word = await permit(handle, 4)
-        async with asyncio.timeout(PATIENCE):
-            while not (again := (await handle.query("progress"))["questions"]):
-                await asyncio.sleep(0.05)
+        again = await until(lambda: questions(handle))
         await permit(handle, 4, allow=False)
         await ended(handle)
 
@@ -236,35 +199,31 @@ async def test_a_permission_is_found_page_by_page(
     assert again[0]["doubts"] == ["it has not been allowed yet"]
 
 
+async def questions(handle: Handle) -> Any:
+    return (await handle.query("progress"))["questions"]
+
+
 async def waiting(handle: Handle, calls: int = 1) -> Any:
     """Wait until a turn, which may not have begun, asks."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                return await until(handle, WAITS, calls)
+                return await until_at(handle, WAITS, calls)
             except Exception:
                 await asyncio.sleep(0.1)
 
 
 async def at_rest(handle: Handle) -> None:
     """Wait until no worker is at a run: one that is terminated under it may never stop (SDK)."""
-    async with asyncio.timeout(PATIENCE):
-        while (await handle.describe()).raw_description.HasField("pending_workflow_task"):
-            await asyncio.sleep(0.05)
-
-
-async def refused(handle: Handle, word: dict[str, Any]) -> str:
-    with pytest.raises(WorkflowUpdateFailedError) as caught:
-        await handle.execute_update("permit", word)
-    return str(caught.value.cause)
+    pending = "pending_workflow_task"
+    await until(handle.describe, lambda seen: not seen.raw_description.HasField(pending))
 
 
 async def test_a_word_on_one_run_is_none_on_the_next(client: Client) -> None:
-    """Which has the same id, and asks about the same call or another one."""
     noted, calls = Noted(), [WRITE, WRITE, [("write", {"text": "b"})]]
-    async with served(client, ScriptedTurns(calls), noted):
+    async with served(client, ScriptedModel(step=calls), noted):
         handle = await start(client)
-        seen = (await until(handle, WAITS))["questions"][0]
+        seen = (await until_at(handle, WAITS))["questions"][0]
         word = {name: seen[name] for name in ("call", "run_id", "digest")} | {"allow": True}
         said = []
         for _ in range(2):
@@ -278,9 +237,9 @@ async def test_a_word_on_one_run_is_none_on_the_next(client: Client) -> None:
             )
             again: Handle = client.get_workflow_handle(handle.id)
             await waiting(again)
-            said.append(await refused(again, word))
+            said.append(await refusal(again, "permit", word))
             mixed = (await again.query("progress"))["questions"][0]["run_id"]
-            said.append(await refused(again, {**word, "run_id": mixed}))
+            said.append(await refusal(again, "permit", {**word, "run_id": mixed}))
 
     assert ["look at it again" in one for one in said] == [True] * 4
     assert noted.calls == []
@@ -312,20 +271,17 @@ class Changing(Noted):
 async def test_a_tool_that_changed_after_it_was_allowed_is_asked_about_again(
     client: Client,
 ) -> None:
-    """The word on the old one does not count, and the new one runs once, when it is allowed."""
     changing = Changing()
-    async with served(client, ScriptedTurns([WRITE, ANSWER]), changing):
+    async with served(client, ScriptedModel(step=[WRITE, ANSWER]), changing):
         handle = await start(client)
-        await until(handle, WAITS)
+        await until_at(handle, WAITS)
         changing.changed = True
         word = await permit(handle, 1)
-        async with asyncio.timeout(PATIENCE):
-            while not (asked := (await handle.query("progress"))["questions"]) or (
-                asked[0]["digest"] == word["digest"]
-            ):
-                await asyncio.sleep(0.05)
+        asked = await until(
+            lambda: questions(handle), lambda seen: seen and seen[0]["digest"] != word["digest"]
+        )
         nothing = list(changing.calls)
-        said = await refused(handle, {**word, "allow": True})
+        said = await refusal(handle, "permit", {**word, "allow": True})
         await permit(handle, 1)
         result = await ended(handle)
 
@@ -390,19 +346,15 @@ async def test_a_reset_asks_again(client: Client, after_permit: bool, whose: str
     """Before the word, which the server sends again, or after it, while the call is under way."""
     stuck, own = Stuck(40), [ToolRule(tool="*", action="ask")]
     stuck.rules = [ToolRule(tool="*", action="allow")] if "request" in whose else own
-    async with served(client, ScriptedTurns([WRITE, ANSWER]), stuck):
+    async with served(client, ScriptedModel(step=[WRITE, ANSWER]), stuck):
         begun = await start(client, approve=own)
         handle: Handle = begun
-        await until(handle, WAITS)
+        await until_at(handle, WAITS)
         await permit(handle, 1)
-        async with asyncio.timeout(PATIENCE):
-            while not stuck.calls:
-                await asyncio.sleep(0.05)
+        await until(lambda: stuck.calls)
         # One more workflow task, in whose history the word is.
         await handle.signal("nonsense")
-        async with asyncio.timeout(PATIENCE):
-            while not await task_after_permit(handle):
-                await asyncio.sleep(0.05)
+        await until(lambda: task_after_permit(handle))
         again = await reset(client, begun, after_permit=after_permit)
         seen = await waiting(again)
         before = list(stuck.calls)
@@ -424,9 +376,9 @@ async def test_what_a_person_decides_on_is_checked_by_the_queue(client: Client) 
     A query ends the workflow task in which one is under way, and its result stands before the
     events of the next task, which the run saw first.
     """
-    async with served(client, ScriptedTurns([WRITE, ANSWER]), Noted()):
+    async with served(client, ScriptedModel(step=[WRITE, ANSWER]), Noted()):
         handle = await start(client)
-        await until(handle, WAITS)
+        await until_at(handle, WAITS)
         await permit(handle, 1)
         await ended(handle)
         events = (await handle.fetch_history()).events
@@ -436,14 +388,13 @@ async def test_what_a_person_decides_on_is_checked_by_the_queue(client: Client) 
 
 
 async def test_a_call_that_may_have_happened_is_shown_so(client: Client) -> None:
-    """The same call is asked for again after a time-out: whoever allows it is warned."""
     stuck = Stuck(1)
-    model = ScriptedTurns([WRITE, WRITE, ANSWER])
+    model = ScriptedModel(step=[WRITE, WRITE, ANSWER])
     async with served(client, model, stuck):
         handle = await start(client)
-        first = (await until(handle, WAITS))["questions"][0]
+        first = (await until_at(handle, WAITS))["questions"][0]
         await permit(handle, 1)
-        second = (await until(handle, WAITS, 2))["questions"][0]
+        second = (await until_at(handle, WAITS, 2))["questions"][0]
         await permit(handle, 2, allow=False)
         await ended(handle)
 
@@ -463,7 +414,7 @@ async def test_rules_that_changed_since_the_listing_hold(client: Client) -> None
         tools._rules = ()
         return WRITE
 
-    async with served(client, ScriptedTurns([tightened, ANSWER]), tools):
+    async with served(client, ScriptedModel(step=[tightened, ANSWER]), tools):
         handle = await start(client)
         seen = await waiting(handle)
         nothing = list(noted.calls)
@@ -477,10 +428,10 @@ async def test_rules_that_changed_since_the_listing_hold(client: Client) -> None
 async def test_an_older_client_s_word_is_refused(client: Client) -> None:
     """It says what mends that; denying needs no more than the number."""
     noted = Noted()
-    async with served(client, ScriptedTurns([WRITE, ANSWER]), noted):
+    async with served(client, ScriptedModel(step=[WRITE, ANSWER]), noted):
         handle = await begin(client, {"message": "How much is it?"}, "ToolTurnWorkflow")
-        await until(handle, WAITS)
-        said = await refused(handle, {"call": 1, "allow": True})
+        await until_at(handle, WAITS)
+        said = await refusal(handle, "permit", {"call": 1, "allow": True})
         await handle.execute_update("permit", {"call": 1, "allow": False})
         result = await ended(handle)
 

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,58 +14,44 @@ from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
     WorkflowExecutionStatus,
-    WorkflowFailureError,
     WorkflowUpdateFailedError,
     WorkflowUpdateHandle,
     WorkflowUpdateStage,
 )
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, CancelledError
 
-import worker
-from activities.language_model.port import Abilities, ModelCall, PermanentModelError
+from activities.language_model.port import ModelCall, PermanentModelError
 from commands.command import Exit
 from commands.follow import Wanted
 from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
 from mull.connection import TASK_QUEUE
 from mull.turn.session import SessionMessage, SessionRequest
-from tests.conftest import ONE_BY_ONE
+from tests.conftest import ONE_BY_ONE, Handle, failure, until, until_asked
 from tests.patience import PATIENCE
-from tests.workflows.turn.running import SUMMARY, Handle, Noted, ScriptedTurns
+from tests.scripted import SUMMARY, ScriptedModel
+from tests.workflows.turn import running as turns
 
 Asked = WorkflowUpdateHandle[Any]
 
 MESSAGES = ("a", "b", "c", "d", "e")
 
 
-@asynccontextmanager
-async def served(client: Client, model: ScriptedTurns, **given: Any) -> AsyncIterator[None]:
+def served(client: Client, model: ScriptedModel, **given: Any) -> AbstractAsyncContextManager[None]:
     """Serve every queue without a workflow cache, one workflow task after the other."""
-    workers = worker.build(
-        client,
-        ["mull", "llm", "tools"],
-        model,
-        called=Noted().tools(),
-        abilities=lambda _: Abilities(tools=True, effort=False),
-        **(ONE_BY_ONE | given),
-    )
-    async with AsyncExitStack() as stack:
-        for each in workers:
-            await stack.enter_async_context(each)
-        yield
+    return turns.served(client, model, **{**ONE_BY_ONE, **given})
 
 
 def echo(call: ModelCall) -> str:
     return f"re {call.messages[-1]['content']}"
 
 
-def echoing(*steps: Any, delay: float = 0) -> ScriptedTurns:
-    """Say what was said last, after these steps."""
-    return ScriptedTurns([*steps, *[echo] * 40], delay=delay)
+def echoing(*steps: Any, delay: float = 0) -> ScriptedModel:
+    return ScriptedModel(step=[*steps, *[echo] * 40], delay=delay)
 
 
-def texts(model: ScriptedTurns) -> list[str]:
+def texts(model: ScriptedModel) -> list[str]:
     """What the model was shown last, without the system message."""
     return [one["content"] for one in model.calls[-1].messages if one["role"] != "system"]
 
@@ -80,7 +66,6 @@ class Talk:
         self.handle: Handle = client.get_workflow_handle(self.id)
 
     async def ask(self, message: str, key: str | None = None, **more: Any) -> Asked:
-        """Send a message, with the start of the session if there is none."""
         begun = WithStartWorkflowOperation[Any, Any](
             "SessionWorkflow",
             self.request,
@@ -97,11 +82,9 @@ class Talk:
         )
 
     async def send(self, message: str, key: str | None = None, **more: Any) -> Any:
-        """Send a message, and wait for the answer."""
         return await told(await self.ask(message, key, **more))
 
     async def refused(self, **message: Any) -> ApplicationError:
-        """Send a message that is refused, and return the refusal."""
         return await failed(
             await self.handle.start_update(
                 "send", message, wait_for_stage=WorkflowUpdateStage.ACCEPTED
@@ -109,16 +92,13 @@ class Talk:
         )
 
     async def progress(self) -> Any:
-        """Say where the session stands."""
         return await self.handle.query("progress")
 
     async def finish(self) -> Any:
-        """End the session, and return its result."""
         await self.handle.execute_update("finish_now", {"author": "ann"})
         return await asyncio.wait_for(self.handle.result(), PATIENCE)
 
     async def runs(self) -> int:
-        """Count the histories of the session."""
         found = self.client.list_workflows(f"WorkflowId = '{self.id}'")
         return len([run async for run in found])
 
@@ -134,16 +114,8 @@ async def failed(asked: Asked) -> ApplicationError:
     return caught.value.cause
 
 
-async def until_asked(model: ScriptedTurns, calls: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while len(model.calls) < calls:
-            await asyncio.sleep(0.02)
-
-
 async def until_turn(talk: Talk, number: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await talk.progress())["turn"] != number:
-            await asyncio.sleep(0.05)
+    await until(talk.progress, lambda seen: seen["turn"] == number)
 
 
 async def test_each_message_knows_the_earlier_ones(client: Client) -> None:
@@ -169,16 +141,15 @@ async def test_each_message_knows_the_earlier_ones(client: Client) -> None:
 
 
 async def test_periodic_reflections_count_the_turns_of_the_session(client: Client) -> None:
-    """With a reflection every second turn, turn 2 reflects after its step, and turn 1 does not."""
     looks = [("look", {"place": "sea"})]
-    model = ScriptedTurns([looks, "one", looks, "two"], ["Go on."])
+    model = ScriptedModel(step=[looks, "one", looks, "two"], reflection=["Go on."])
     async with served(client, model):
         talk = Talk(client, tools=["look"], think_level="low", reflect_every=2)
         await talk.send("a")
-        assert model.shown("reflection") == []
+        assert model.asked("reflection") == []
         await talk.send("b")
 
-    assert len(model.shown("reflection")) == 1
+    assert len(model.asked("reflection")) == 1
 
 
 async def test_messages_are_answered_in_order_and_the_ninth_is_refused(client: Client) -> None:
@@ -210,7 +181,6 @@ async def test_messages_are_answered_in_order_and_the_ninth_is_refused(client: C
 async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(
     client: Client, monkeypatch: pytest.MonkeyPatch, turns: int, most_bytes: int, histories: int
 ) -> None:
-    """A message has one answer however often it is sent, in the same history and in later ones."""
     monkeypatch.setattr("workflows.session.HISTORY_BYTES", most_bytes)
     model = echoing()
     async with served(client, model):
@@ -255,7 +225,6 @@ async def test_once_it_is_to_go_on_new_messages_are_to_be_sent_again(client: Cli
 
 
 async def test_a_turn_that_fails_is_an_answer_in_words(client: Client) -> None:
-    """The session goes on without that message, whether its turn failed or was cancelled."""
     wrong_key = PermanentModelError("no such key", "AuthenticationError", 401)
     model = echoing(wrong_key, lambda _: asyncio.sleep(60))
     async with served(client, model):
@@ -290,7 +259,6 @@ async def test_a_turn_without_an_answer_says_what_it_has(client: Client) -> None
 
 
 async def test_it_ends_after_the_turn_under_way(client: Client) -> None:
-    """Who waits behind that is told, and a session that begins with its result goes on with it."""
     model = echoing(delay=0.5)
     async with served(client, model):
         talk = Talk(client)
@@ -323,7 +291,6 @@ async def test_it_ends_when_nobody_writes_any_more(client: Client) -> None:
 
 
 async def test_cancelling_it_cancels_the_turn_under_way(client: Client) -> None:
-    """Every caller is told, and none waits for ever."""
     model = echoing(lambda _: asyncio.sleep(60))
     async with served(client, model):
         talk = Talk(client)
@@ -331,8 +298,7 @@ async def test_cancelling_it_cancels_the_turn_under_way(client: Client) -> None:
         await until_asked(model, 1)
         await talk.handle.cancel()
         answer, error = await told(first), await failed(second)
-        with pytest.raises(WorkflowFailureError):
-            await asyncio.wait_for(talk.handle.result(), PATIENCE)
+        await failure(talk.handle, CancelledError)
         seen = await client.get_workflow_handle(f"{talk.id}-turn-1").describe()
 
     assert (answer["error"], error.type) == ("the turn was cancelled", "SessionEnded")
@@ -350,7 +316,7 @@ async def test_large_messages_are_summarized_by_a_turn(client: Client) -> None:
             assert answer["answer"] == f"re {text}"
         seen = await talk.progress()
 
-    assert len(model.shown("summary")) == 2
+    assert len(model.asked("summary")) == 2
     assert SUMMARY in model.calls[-1].messages[0]["content"]
     assert (seen["summarized"], seen["warnings"]) == (True, [])
     assert seen["conversation_bytes"] < 240_000
@@ -369,7 +335,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_a_malformed_message_is_refused_at_once(client: Client) -> None:
-    """The refusal names the field, quotes nothing, and the session goes on."""
     async with served(client, echoing()):
         talk = Talk(client, context=["b"])
         await talk.send("a")
@@ -387,7 +352,6 @@ async def test_a_malformed_message_is_refused_at_once(client: Client) -> None:
 
 
 async def say(talk: Talk, message: str, key: str | None = None, **more: Any) -> Exit:
-    """Send a message as the command line does."""
     request = SessionRequest.model_validate(talk.request)
     sent = SessionMessage(message=message)
     wanted = Wanted(as_json=True)
@@ -397,7 +361,6 @@ async def say(talk: Talk, message: str, key: str | None = None, **more: Any) -> 
 async def test_the_command_line_talks_to_a_session(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It begins one, goes on in new histories and after an end, and prints each turn's result."""
     async with served(client, echoing()):
         await Talk(client).send("so that the worker is known to poll")
         talk = Talk(client, turns_per_execution=2)
@@ -437,7 +400,6 @@ async def test_a_command_line_sends_again_what_comes_between_two_histories(clien
 async def test_a_turn_of_a_lost_session_is_not_taken_for_the_new_one_s(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a session without a result the next one by its name counts from 1 again."""
     gate = asyncio.Event()
 
     async def held(call: ModelCall) -> str:
@@ -450,8 +412,7 @@ async def test_a_turn_of_a_lost_session_is_not_taken_for_the_new_one_s(
         for message in MESSAGES[:2]:
             await talk.send(message)
         await talk.handle.cancel()
-        with pytest.raises(WorkflowFailureError):
-            await talk.handle.result()
+        await failure(talk.handle, CancelledError)
         await talk.ask("c")
         said, told = asyncio.create_task(say(talk, "d")), ""
         async with asyncio.timeout(PATIENCE):
@@ -481,9 +442,7 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
         ended = asyncio.create_task(say(talk, "b"))
         await until_asked(model, 3)
         last = asyncio.create_task(say(talk, "c"))
-        async with asyncio.timeout(PATIENCE):
-            while len((await talk.progress())["waiting"]) < 2:
-                await asyncio.sleep(0.05)
+        await until(talk.progress, lambda seen: len(seen["waiting"]) >= 2)
         await talk.handle.cancel()
         cancelled_code = await ended
         with pytest.raises(typer.Exit) as caught:
@@ -495,22 +454,16 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
 
 
 async def test_a_turn_of_a_session_that_waits_for_a_person_is_listed(client: Client) -> None:
-    """Beside its session, whose own row can't say so; once it goes on it is not listed."""
     async with served(client, echoing(lambda _: [("write", {"text": "a"})], "done")):
         talk = Talk(client, tools=None)
         answer = await talk.ask("write it")
         turn: Any = client.get_workflow_handle(f"{talk.id}-turn-1")
-        async with asyncio.timeout(PATIENCE):
-            while not (await listed(client)).get(turn.id):
-                await asyncio.sleep(0.2)
+        await until(lambda: listed(client), lambda rows: rows.get(turn.id))
         await turn.execute_update("permit", {"call": 1, "allow": False})
         await told(answer)
-        async with asyncio.timeout(PATIENCE):
-            while turn.id in await listed(client):
-                await asyncio.sleep(0.2)
+        await until(lambda: listed(client), lambda rows: turn.id not in rows)
 
 
 async def listed(client: Client) -> dict[str, Any]:
-    """List the runs as `mull list` does: whether each waits for a person, by id."""
     rows = await _rows(client, ["WorkflowType IN ('ToolTurnWorkflow')", WAITING_CHILDREN], 1_000)
     return {row["id"]: row["MullNeedsReview"] for row in rows or ()}

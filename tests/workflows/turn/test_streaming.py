@@ -32,8 +32,10 @@ from commands.loops import LiveAnswer
 from mull.connection import STREAM_POLL, connect
 from mull.replies import words_so_far
 from mull.turn.conversation import StreamedText
+from tests.conftest import until
 from tests.patience import PATIENCE
-from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, keyed, served, start
+from tests.scripted import ScriptedModel
+from tests.workflows.turn.running import ANSWER, ended, keyed, served, start
 
 PUBLISH = "__temporal_workflow_stream_publish"
 OLD, NEW = "The old tide was high. ", "The new tide is low. "
@@ -46,9 +48,7 @@ def writing(text: str, seen: Callable[[str], bool], last: Any = None) -> Callabl
         assert call.on_text is not None
         for part in (text[: len(text) // 2], text[:-5], text):
             call.on_text(part)
-            async with asyncio.timeout(PATIENCE):
-                while not seen(words_so_far(part)):
-                    await asyncio.sleep(0.02)
+            await until(lambda: seen(words_so_far(part)))
         return text if last is None else last
 
     return write
@@ -61,7 +61,7 @@ async def watched(client: Client, *steps: tuple[str, Any]) -> tuple[list[str], A
     """
     shown = [""]
     lines = [writing(text, lambda words: shown[-1] == words, last) for text, last in steps]
-    async with served(client, ScriptedTurns(lines)):
+    async with served(client, ScriptedModel(step=lines)):
         handle = await start(client, stream=True)
         answer, ending = LiveAnswer(handle), asyncio.create_task(ended(handle))
         while not ending.done():
@@ -84,7 +84,6 @@ async def signals(handle: Any) -> int:
 async def test_the_answer_is_shown_while_it_is_written(
     client: Client, monkeypatch: pytest.MonkeyPatch, encrypted: bool
 ) -> None:
-    """It grows, and is gone when the result is there, which has it whole; also with keys set."""
     if encrypted:
         keyed(monkeypatch)
         client = await connect()
@@ -96,7 +95,6 @@ async def test_the_answer_is_shown_while_it_is_written(
 
 
 async def test_no_text_stands_twice_when_an_attempt_fails(client: Client) -> None:
-    """What the first attempt wrote goes, and what the second writes stands alone."""
     lost = TransientModelError("lost", retry_after=0.01)
 
     shown, _ = await watched(client, (OLD, lost), (NEW, None))
@@ -130,7 +128,7 @@ async def test_nothing_is_published_where_nothing_is_shown(client: Client, nativ
         heard.append(call.on_text)
         return ANSWER
 
-    async with served(client, ScriptedTurns([said]), native=native):
+    async with served(client, ScriptedModel(step=[said]), native=native):
         handle = await start(client, stream=not native)
         await ended(handle)
 
@@ -146,7 +144,7 @@ async def test_a_third_broken_stream_is_the_last(client: Client) -> None:
         heard.append(call.on_text is not None)
         return TransientModelError("broke off", retry_after=0.01) if len(heard) < 4 else ANSWER
 
-    async with served(client, ScriptedTurns([said] * 4)):
+    async with served(client, ScriptedModel(step=[said] * 4)):
         await ended(await start(client, stream=True))
 
     assert heard == [True, True, True, False]
@@ -156,7 +154,7 @@ async def test_others_may_follow_it_by_the_sdk(client: Client) -> None:
     """Whoever subscribes in the usual way gets the same pieces."""
     texts = [""]
     line = writing(NEW, lambda words: texts[-1] == words)
-    async with served(client, ScriptedTurns([line])):
+    async with served(client, ScriptedModel(step=[line])):
         handle = await start(client, stream=True)
         stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=StreamedText)
         async with asyncio.timeout(PATIENCE):
@@ -176,13 +174,7 @@ def packed(raw: bytes) -> str:
     return base64.b64encode(payload.SerializeToString()).decode()
 
 
-POLLS: list[list[Any]] = [
-    [],
-    [None],
-    ["x"],
-    [{"from_offset": "x"}],
-    [PollInput(), PollInput()],
-]
+POLLS: list[list[Any]] = [[], [None], ["x"], [{"from_offset": "x"}], [PollInput(), PollInput()]]
 SIGNALS: list[list[Any]] = [
     [],
     [None],
@@ -198,7 +190,7 @@ SIGNALS: list[list[Any]] = [
 async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
     """A poll is refused, a signal is dropped, and what is no piece of an answer is not shown."""
     sent = asyncio.Event()
-    async with served(client, ScriptedTurns([writing(NEW, lambda _: sent.is_set())])):
+    async with served(client, ScriptedModel(step=[writing(NEW, lambda _: sent.is_set())])):
         handle = await start(client, stream=True)
         answer = LiveAnswer(handle)
         for given in SIGNALS:
@@ -230,7 +222,7 @@ async def history_of(client: Client, seconds: float, *, stream: bool) -> tuple[i
                 await asyncio.sleep(seconds / 100)
         return words
 
-    async with served(client, ScriptedTurns([write])):
+    async with served(client, ScriptedModel(step=[write])):
         handle, began = await start(client, stream=stream), time.monotonic()
         answer, ending = LiveAnswer(handle), asyncio.create_task(handle.result())
         while not ending.done():
@@ -256,7 +248,6 @@ async def test_streaming_adds_little_to_history(client: Client) -> None:
 
 
 def batches(seconds: float) -> float:
-    """Count the batches of a text that takes so many seconds."""
     return math.log(1 + seconds * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
 
 
@@ -295,12 +286,10 @@ async def test_a_terminal_shows_the_answer_while_it_is_written(
     def seen(words: str) -> bool:
         return all(words.strip().encode() in screen for screen in screens)
 
-    async with served(client, ScriptedTurns([writing(NEW, seen)])):
+    async with served(client, ScriptedModel(step=[writing(NEW, seen)])):
         turn = command(place, screens[0], "turn", "Tide?", "--tools", "", "--id", run)
         following = asyncio.create_task(turn)
-        async with asyncio.timeout(PATIENCE):
-            while b"The new" not in screens[0]:
-                await asyncio.sleep(0.05)
+        await until(lambda: b"The new" in screens[0])
         ended = await asyncio.gather(command(place, screens[1], "watch", run), following)
 
     assert list(ended) == [(f"{NEW.strip()}\n", 0)] * 2
@@ -311,7 +300,7 @@ async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: 
     session, screen = f"session-{uuid.uuid4().hex}", bytearray()
     send = ("turn", "Tide?", "--tools", "", "--session", session)
     line = writing(NEW, lambda words: words.strip().encode() in screen)
-    async with served(client, ScriptedTurns([lambda call: str(call.on_text), line])):
+    async with served(client, ScriptedModel(step=[lambda call: str(call.on_text), line])):
         known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
         piped = partial(subprocess.run, (sys.executable, "starter.py", *send), env=known)
         first = await asyncio.to_thread(piped, capture_output=True, text=True)
@@ -327,7 +316,7 @@ async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> No
     run, screen = f"turn-{uuid.uuid4().hex}", bytearray()
     known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
     arguments = (sys.executable, "starter.py", "turn", "Tide?", "--tools", "", "--id", run)
-    async with served(client, ScriptedTurns([lambda call: str(call.on_text)])):
+    async with served(client, ScriptedModel(step=[lambda call: str(call.on_text)])):
         piped = partial(subprocess.run, arguments, env=known, capture_output=True, text=True)
         first = await asyncio.to_thread(piped)
         again, code = await command(place, screen, *arguments[2:])

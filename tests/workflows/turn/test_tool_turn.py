@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.worker import Replayer
 
@@ -17,20 +17,19 @@ from mull.connection import DATA_CONVERTER
 from mull.run import Spending
 from mull.turn.approval import ToolRule
 from mull.turn.budget import TurnLimits
-from tests.conftest import SANDBOX, failure, until_sent
+from tests.conftest import SANDBOX, failure, refusal, until_sent
 from tests.patience import Stopwatch
+from tests.scripted import ScriptedModel, kind_of
 from tests.workflows.turn.running import (
     ANSWER,
-    SPENT,
     Noted,
-    ScriptedTurns,
+    called,
     ended,
-    kind_of,
     permit,
     run,
     served,
     start,
-    until,
+    until_at,
 )
 from workflows.base import Inbound
 from workflows.times import bounded_times
@@ -49,8 +48,7 @@ def told(call: ModelCall) -> list[str]:
 
 
 async def test_a_turn_answers(client: Client) -> None:
-    """Without a call of a tool, one step is enough, and the tools are known from the listing."""
-    result = await run(client, ScriptedTurns([ANSWER]))
+    result = await run(client, ScriptedModel(step=[ANSWER]))
 
     assert (result.answer, result.stop_reason, result.doubt) == (ANSWER, "answered", "")
     assert result.budget.steps_used == 1
@@ -58,9 +56,8 @@ async def test_a_turn_answers(client: Client) -> None:
 
 
 async def test_results_go_back_to_the_model(client: Client) -> None:
-    """Calls of one reply run, and the next step reads what each returned, in their order."""
     noted = Noted()
-    model = ScriptedTurns([[*LOOK, ("look", {"place": "sky"})], ANSWER])
+    model = ScriptedModel(step=[[*LOOK, ("look", {"place": "sky"})], ANSWER])
 
     result = await run(client, model, noted)
 
@@ -73,10 +70,9 @@ async def test_results_go_back_to_the_model(client: Client) -> None:
 
 
 async def test_what_only_reads_runs_side_by_side(client: Client) -> None:
-    """Of three calls that sleep for a moment each begins before the first one ends."""
     calls = [("slow", {"seconds": seconds}) for seconds in (1.0, 1.001, 1.002)]
 
-    result = await run(client, ScriptedTurns([calls, ANSWER]))
+    result = await run(client, ScriptedModel(step=[calls, ANSWER]))
 
     ends = [call.at.timestamp() for call in result.calls if call.at]
     begins = [end - (call.seconds or 0) for end, call in zip(ends, result.calls, strict=True)]
@@ -85,29 +81,24 @@ async def test_what_only_reads_runs_side_by_side(client: Client) -> None:
 
 
 async def test_a_recorded_result_costs_no_call(client: Client) -> None:
-    """An idempotent call that succeeded is answered from its record; one that failed runs again."""
-    noted = Noted()
-    model = ScriptedTurns([LOOK, LOOK, BAD, BAD, ANSWER])
+    result, calls = await called(client, [LOOK, LOOK, BAD, BAD, ANSWER])
 
-    result = await run(client, model, noted)
-
-    assert noted.calls == ["look sea", "look bad sea", "look bad sea"]
+    assert calls == ["look sea", "look bad sea", "look bad sea"]
     assert [call.record_of for call in result.calls] == [None, 0, None, None]
     assert result.budget.tool_calls_used == 3
 
 
 async def test_what_writes_waits_for_a_person(client: Client) -> None:
-    """An allowed call runs, a denied one tells the model why; the wait takes none of the time."""
     noted = Noted()
-    model = ScriptedTurns([WRITE, [("write", {"text": "b"})], ANSWER])
+    model = ScriptedModel(step=[WRITE, [("write", {"text": "b"})], ANSWER])
     async with served(client, model, noted):
         began = time.monotonic()
         handle = await start(client)
-        assert (await until(handle, "waiting_for_permission"))["asking"] == [1]
+        assert (await until_at(handle, "waiting_for_permission"))["asking"] == [1]
         await asyncio.sleep(2)
         assert noted.calls == []
         await permit(handle, 1, author="ann")
-        await until(handle, "waiting_for_permission", 2)
+        await until_at(handle, "waiting_for_permission", 2)
         await asyncio.sleep(2)
         await handle.execute_update("permit", {"call": 2, "allow": False, "why": "not today"})
         result = await ended(handle)
@@ -123,12 +114,9 @@ async def test_what_writes_waits_for_a_person(client: Client) -> None:
 
 
 async def test_silence_denies(client: Client) -> None:
-    """A call that nobody allows in time does not run, and the turn goes on."""
-    noted = Noted()
+    result, calls = await called(client, [WRITE, ANSWER], review_timeout_seconds=0.5)
 
-    result = await run(client, ScriptedTurns([WRITE, ANSWER]), noted, review_timeout_seconds=0.5)
-
-    assert noted.calls == []
+    assert calls == []
     assert result.answer == ANSWER
     assert result.calls[0].content == "nobody allowed it within 0.5 seconds"
 
@@ -144,17 +132,12 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 async def test_a_wrong_word_is_refused(client: Client) -> None:
-    """Updates that are malformed, or about another call, change nothing; a review neither."""
-    async with served(client, ScriptedTurns([WRITE, ANSWER])):
+    async with served(client, ScriptedModel(step=[WRITE, ANSWER])):
         handle = await start(client)
-        await until(handle, "waiting_for_permission")
+        await until_at(handle, "waiting_for_permission")
         for given, said in REFUSED:
-            with pytest.raises(WorkflowUpdateFailedError) as caught:
-                await handle.execute_update("permit", given)
-            assert said in str(caught.value.cause)
-        with pytest.raises(WorkflowUpdateFailedError) as caught:
-            await handle.execute_update("review", {"accept": True})
-        assert "allow or deny" in str(caught.value.cause)
+            assert said in await refusal(handle, "permit", given)
+        assert "allow or deny" in await refusal(handle, "review", {"accept": True})
         await handle.execute_update("finish_now")
         result = await ended(handle)
 
@@ -163,32 +146,28 @@ async def test_a_wrong_word_is_refused(client: Client) -> None:
 
 
 async def test_nobody_is_asked_about_wrong_arguments(client: Client) -> None:
-    """A call that does not fit its schema fails before a person is asked."""
-    result = await run(client, ScriptedTurns([[("write", {"words": 1})], ANSWER]))
+    result = await run(client, ScriptedModel(step=[[("write", {"words": 1})], ANSWER]))
 
     assert result.calls[0].status == "invalid"
     assert "text" in result.calls[0].content
 
 
 async def test_rules_of_worker_and_request(client: Client) -> None:
-    """The worker's rules allow what writes; the request's deny a part of it, and can't allow."""
-    noted = Noted()
-    noted.rules = (ToolRule(tool="write", action="allow"), ToolRule(tool="look", action="deny"))
+    rules = (ToolRule(tool="write", action="allow"), ToolRule(tool="look", action="deny"))
     own = [
         {"tool": "write", "arguments": {"text": "secret*"}, "action": "deny", "why": "no secrets"},
         {"tool": "look", "action": "allow"},
     ]
-    model = ScriptedTurns([[*WRITE, ("write", {"text": "secret 1"}), *LOOK], ANSWER])
+    steps = [[*WRITE, ("write", {"text": "secret 1"}), *LOOK], ANSWER]
 
-    result = await run(client, model, noted, approve=own)
+    result, calls = await called(client, steps, rules, approve=own)
 
-    assert noted.calls == ["write a"]
+    assert calls == ["write a"]
     assert [call.status for call in result.calls] == ["ok", "denied", "denied"]
 
 
 async def test_a_tool_error_is_reflected_on(client: Client) -> None:
-    """The model reflects without tools, the result has it, and no message does."""
-    model = ScriptedTurns([BAD, LOOK, ANSWER], [THOUGHT])
+    model = ScriptedModel(step=[BAD, LOOK, ANSWER], reflection=[THOUGHT])
 
     result = await run(client, model, **LOW)
 
@@ -196,19 +175,18 @@ async def test_a_tool_error_is_reflected_on(client: Client) -> None:
     assert (made.reflection, made.should_continue, made.confidence) == (THOUGHT, True, 0.7)
     assert result.last_reflection == made
     assert made.because == "a tool failed: look: ValueError: there is no bad sea"
-    (asked,) = model.shown("reflection")
+    (asked,) = model.asked("reflection")
     assert (asked.tools, asked.timeout_seconds) == ((), 30)
-    assert not [step for step in model.shown("step") if THOUGHT in str(step)]
+    assert not [step for step in model.asked("step") if THOUGHT in str(step)]
     assert result.usage.parts["evaluating"].calls == 1
 
 
 async def test_a_reflection_feeds_back_where_that_is_asked_for(client: Client) -> None:
-    """It is in the system message of the next step, quoted, and of no later one."""
-    model = ScriptedTurns([BAD, LOOK, ANSWER], [THOUGHT])
+    model = ScriptedModel(step=[BAD, LOOK, ANSWER], reflection=[THOUGHT])
 
     await run(client, model, **LOW, reflection_feeds_back=True)
 
-    systems = [step.messages[0]["content"] for step in model.shown("step")]
+    systems = [step.messages[0]["content"] for step in model.asked("step")]
     assert [THOUGHT in system for system in systems] == [False, True, False]
 
 
@@ -217,47 +195,12 @@ async def test_a_low_confidence_is_reflected_on(
     client: Client, stated: str, reflections: int
 ) -> None:
     """Under 0.5 as the model states it; its statement is no part of the answer."""
-    model = ScriptedTurns([f"{ANSWER}\n\nConfidence: {stated}"], [THOUGHT])
+    model = ScriptedModel(step=[f"{ANSWER}\n\nConfidence: {stated}"], reflection=[THOUGHT])
 
     result = await run(client, model, **LOW, reflect_on_uncertainty=True)
 
     assert result.answer == ANSWER
     assert len(result.reflections) == reflections
-
-
-STUBS: list[tuple[dict[str, Any], list[Any], str]] = [
-    ({"max_reflections": 0}, [], "[budget exhausted]"),
-    ({}, [SampleError("it is empty", "EmptyReply")], "[reflection failed]"),
-    ({}, [PermanentModelError("no key", "AuthenticationError")], "[reflection failed]"),
-]
-
-
-@pytest.mark.parametrize(("bounds", "said", "stub"), STUBS)
-async def test_a_stub_goes_on(
-    client: Client, bounds: dict[str, Any], said: list[Any], stub: str
-) -> None:
-    """A reflection that can't be made is a stub: the turn goes on, and the error is still there."""
-    result = await run(client, ScriptedTurns([BAD, ANSWER], said), **LOW, **bounds)
-
-    assert result.answer == ANSWER
-    assert [made.reflection for made in result.reflections] == [stub]
-    assert result.last_reflection is None
-    assert result.decisions[-1].errors == 1
-    assert result.budget.reflections_used == len(said)
-
-
-async def test_the_deadline_ends_a_turn(client: Client) -> None:
-    """A tool is ended at the deadline, a reflection is a stub then, and the turn has no answer."""
-    model = ScriptedTurns([[("slow", {"seconds": 30})]], [])
-
-    result = await run(client, model, budget_seconds=6, **LOW)
-
-    assert result.stop_reason == "deadline"
-    assert result.calls[0].status == "timeout"
-    assert [made.reflection for made in result.reflections] == ["[deadline expired]"]
-    assert result.answer is None
-    assert result.so_far
-    assert result.doubt
 
 
 async def test_a_reflection_holds_up_a_turn_no_longer_than_its_time_out(client: Client) -> None:
@@ -268,37 +211,35 @@ async def test_a_reflection_holds_up_a_turn_no_longer_than_its_time_out(client: 
         return THOUGHT
 
     watch = Stopwatch()
-    result = await run(client, ScriptedTurns([BAD, ANSWER], [hang]), budget_seconds=8, **LOW)
+    result = await run(
+        client, ScriptedModel(step=[BAD, ANSWER], reflection=[hang]), budget_seconds=8, **LOW
+    )
 
     assert [made.reflection for made in result.reflections] == ["[reflection failed]"]
     assert watch.seconds < 14
 
 
 async def test_no_tool_starts_with_little_time_left(client: Client) -> None:
-    """Under five seconds before the deadline a call is not run, and costs nothing."""
-    noted = Noted()
+    result, calls = await called(client, [LOOK, ANSWER], budget_seconds=4.9)
 
-    result = await run(client, ScriptedTurns([LOOK, ANSWER]), noted, budget_seconds=4.9)
-
-    assert (noted.calls, result.calls[0].status) == ([], "not_run")
+    assert (calls, result.calls[0].status) == ([], "not_run")
     assert result.budget.tool_calls_used == 0
 
 
 async def test_a_long_conversation_is_compacted(client: Client) -> None:
-    """The older messages are summarized by a call of the model, and the last ones are kept."""
     earlier = [
         {"role": role, "content": f"{number} " + "old words " * 200}
         for number in range(10)
         for role in ("user", "assistant")
     ]
-    model = ScriptedTurns([ANSWER])
+    model = ScriptedModel(step=[ANSWER])
 
     result = await run(client, model, messages=earlier, max_context_tokens=10_000)
 
     assert result.answer == ANSWER
     assert result.summary == "What was said before: little."
     assert 0 < result.summarized < 20
-    (step,) = model.shown("step")
+    (step,) = model.asked("step")
     assert len(step.messages) == 2 + 20 - result.summarized
     assert result.budget.context_tokens_used <= 10_000
 
@@ -325,8 +266,12 @@ async def test_a_run_of_earlier_code_goes_on_as_it_began(
 ) -> None:
     """What is new at the end of a reply counts for new runs, and changes no history's commands."""
 
-    async def turned() -> tuple[Any, ScriptedTurns, Any]:
-        model = ScriptedTurns(list(steps), [THOUGHT], spending=HUGE if LOOK in steps else SPENT)
+    async def turned() -> tuple[Any, ScriptedModel, Any]:
+        model = ScriptedModel(
+            step=list(steps),
+            reflection=[THOUGHT],
+            spending={"step": HUGE} if LOOK in steps else None,
+        )
         async with served(client, model):
             handle = await start(client, **fields)
             return await ended(handle), model, await handle.fetch_history()
@@ -356,8 +301,7 @@ async def test_a_run_of_earlier_code_goes_on_as_it_began(
 async def test_a_turn_without_a_usable_reply_costs_two_calls(
     client: Client, kind: str, said: str
 ) -> None:
-    """It says why: at each step, in the end, and as a warning."""
-    model = ScriptedTurns([SampleError(said, kind)] * 6)
+    model = ScriptedModel(step=[SampleError(said, kind)] * 6)
 
     result = await run(client, model)
 
@@ -368,18 +312,16 @@ async def test_a_turn_without_a_usable_reply_costs_two_calls(
 
 
 async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None:
-    """Where no tools are wanted none are listed, and no worker of tools is needed."""
-    result = await run(client, ScriptedTurns([ANSWER]), tools=[])
+    result = await run(client, ScriptedModel(step=[ANSWER]), tools=[])
 
     assert result.tools == ()
     assert not result.warnings
 
 
 async def test_a_person_ends_a_turn(client: Client) -> None:
-    """A call in flight is cancelled, and the turn says what it has."""
-    async with served(client, ScriptedTurns([LOOK, [("slow", {"seconds": 40})]])):
+    async with served(client, ScriptedModel(step=[LOOK, [("slow", {"seconds": 40})]])):
         handle = await start(client)
-        await until(handle, "call_tools", 2)
+        await until_at(handle, "call_tools", 2)
         await handle.execute_update("finish_now", {"author": "ann"})
         result = await ended(handle)
 
@@ -391,18 +333,17 @@ async def test_a_person_ends_a_turn(client: Client) -> None:
 async def test_without_any_reply_the_run_fails(client: Client) -> None:
     """What no call can mend fails the run; after a step, the turn ends with what it has."""
     broken = PermanentModelError("no key", "AuthenticationError")
-    async with served(client, ScriptedTurns([broken])):
+    async with served(client, ScriptedModel(step=[broken])):
         error = await failure(await start(client))
 
-    result = await run(client, ScriptedTurns([LOOK, broken]))
+    result = await run(client, ScriptedModel(step=[LOOK, broken]))
 
     assert error.type == "AuthenticationError"
     assert (result.stop_reason, result.answer) == ("generation_failed", None)
 
 
 async def test_spans_and_details_show_a_turn(client: Client, spans: InMemorySpanExporter) -> None:
-    """Tools, reflections and decisions are spans without content, and the details show the last."""
-    model = ScriptedTurns([BAD, ANSWER], ["a secret thought"])
+    model = ScriptedModel(step=[BAD, ANSWER], reflection=["a secret thought"])
     async with served(client, model):
         handle = await start(client, **LOW)
         await ended(handle)
@@ -420,9 +361,9 @@ async def test_spans_and_details_show_a_turn(client: Client, spans: InMemorySpan
 async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: Client) -> None:
     """Both words come at once, while no worker is there."""
     noted = Noted()
-    async with served(client, ScriptedTurns([WRITE]), noted):
+    async with served(client, ScriptedModel(step=[WRITE]), noted):
         handle = await start(client)
-        await until(handle, "waiting_for_permission")
+        await until_at(handle, "waiting_for_permission")
         seen = (await handle.query("progress"))["questions"][0]
     allowed = {name: seen[name] for name in ("call", "run_id", "digest")} | {"allow": True}
     words: list[Any] = [("permit", allowed), ("finish_now", {})]
@@ -430,7 +371,7 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
     for word in words:
         said.append(asyncio.create_task(handle.execute_update(*word)))
         await until_sent(handle)
-    async with served(client, ScriptedTurns([]), noted):
+    async with served(client, ScriptedModel(), noted):
         await asyncio.gather(*said)
         result = await ended(handle)
 

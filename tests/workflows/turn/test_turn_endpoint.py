@@ -1,26 +1,29 @@
-"""Whole turns through LiteLLM's adapter, against a scripted server and tools that lie."""
+"""Whole turns against a scripted server, with tools that lie, die and hang, and many at once."""
 
 import asyncio
 import json
+import resource
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.client import Client
 
-from activities.language_model.port import Endpoint
-from activities.tools import tool
-from activities.tools.activity import ToolActivities
-from activities.tools.functions import functions_of
+import worker
+from activities.language_model.port import Endpoint, ModelCall
 from mull.text import well_formed
+from mull.turn.approval import ToolRule
 from mull.turn.result import ToolTurnResult
 from mull.turn.tools import RESULT_BYTES
 from tests.activities.conftest import adapter, build
 from tests.activities.scripted_calls import KEY, NAME, Build
 from tests.activities.test_turn_calls import calling
+from tests.activities.tools.test_servers import over_stdio
+from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
-from tests.workflows.turn.running import ended, served, start
+from tests.workflows.turn.running import ANSWER, Noted, ended, run, served, start
 
 __all__ = ["adapter", "build"]
 
@@ -32,68 +35,36 @@ def look(*places: str) -> Scripted:
     return calling(*(("look", json.dumps({"place": place})) for place in places))
 
 
-def wait(*seconds: float) -> Scripted:
-    return calling(*(("wait", json.dumps({"seconds": each})) for each in seconds))
-
-
-class Tools:
-    """`look` returns a text by its place, `write` writes, and `wait` sleeps; all are noted."""
-
-    def __init__(self, texts: dict[str, str] | None = None) -> None:
-        self.texts = texts or {}
-        self.called: list[str] = []
-
-    def activities(self) -> ToolActivities:
-        @tool(read_only=True, idempotent=True, keys=("place:{place}",))
-        async def look(place: str) -> str:
-            """Look at a place."""
-            self.called.append(f"look {place}")
-            if place == "nowhere":
-                raise ValueError("there is no such place")
-            return self.texts.get(place, "blue")
-
-        @tool()
-        async def write(text: str) -> str:
-            """Write a text."""
-            self.called.append(f"write {text}")
-            return "written"
-
-        @tool(read_only=True, keys=("wait:{seconds}",))
-        async def wait(seconds: float) -> str:
-            """Wait."""
-            await asyncio.sleep(seconds)
-            return "waited"
-
-        return ToolActivities(functions_of(look, write, wait))
+def wait(seconds: float) -> Scripted:
+    return calling(("slow", json.dumps({"seconds": seconds})))
 
 
 @asynccontextmanager
 async def serving(
-    client: Client, build: Build, server: ScriptedEndpoint, tools: Tools, *, native: bool = True
+    client: Client, build: Build, server: ScriptedEndpoint, tools: Noted, *, native: bool = True
 ) -> AsyncIterator[None]:
     model: Any = build(NAME, {NAME: Endpoint("scripted", server.url, KEY, free=True)})
-    async with served(client, model, tools.activities(), native=native):
+    async with served(client, model, tools, native=native):
         yield
 
 
-async def run(
+async def turned(
     client: Client,
     build: Build,
     replies: Sequence[Any],
-    tools: Tools | None = None,
+    tools: Noted | None = None,
     *,
     native: bool = True,
     **fields: Any,
 ) -> tuple[ToolTurnResult, list[dict[str, Any]]]:
     """Run a turn to its end; return its result and the requests that the model got."""
     with ScriptedEndpoint(replies) as server:
-        async with serving(client, build, server, tools or Tools(), native=native):
+        async with serving(client, build, server, tools or Noted(), native=native):
             result = await ended(await start(client, **fields))
     return result, server.requests
 
 
 def used(result: ToolTurnResult) -> tuple[str | None, int, int]:
-    """Say why it stopped, and how many steps and tool calls it used."""
     return result.stop_reason, result.budget.steps_used, result.budget.tool_calls_used
 
 
@@ -122,13 +93,7 @@ BUDGETS: list[tuple[str, list[Any], dict[str, Any], list[str], tuple[str, int, i
         OK * 6 + OUT * 3,
         ("max_tool_calls", 3, 6),
     ),
-    (
-        "endless, from its record",
-        [look("a")] * 6,
-        {},
-        OK * 6,
-        ("max_steps", 6, 1),
-    ),
+    ("endless, from its record", [look("a")] * 6, {}, OK * 6, ("max_steps", 6, 1)),
     ("no tool call", [look("a")], {"max_tool_calls": 0}, OUT, ("max_tool_calls", 1, 0)),
     (
         "two of three",
@@ -162,21 +127,10 @@ BUDGETS: list[tuple[str, list[Any], dict[str, Any], list[str], tuple[str, int, i
 ]
 
 
-@pytest.mark.parametrize(
-    ("replies", "fields", "statuses", "spent"),
-    [row[1:] for row in BUDGETS],
-    ids=[row[0] for row in BUDGETS],
-)
-async def test_the_budget_to_the_unit(
-    client: Client,
-    build: Build,
-    replies: list[Any],
-    fields: dict[str, Any],
-    statuses: list[str],
-    spent: tuple[str, int, int],
-) -> None:
-    """What became of each call, what ended the turn, and what was used of steps and calls."""
-    result, requests = await run(client, build, replies, **fields)
+@pytest.mark.parametrize("row", BUDGETS, ids=[row[0] for row in BUDGETS])
+async def test_the_budget_to_the_unit(client: Client, build: Build, row: Any) -> None:
+    _, replies, fields, statuses, spent = row
+    result, requests = await turned(client, build, replies, **fields)
 
     assert [call.status for call in result.calls] == statuses
     assert used(result) == spent
@@ -198,7 +152,7 @@ async def test_a_reply_with_tool_calls_without_tool_calling(client: Client, buil
     calls = [{"name": "look", "arguments": {"place": place}} for place in "ab"]
     replies = [json.dumps({"calls": calls, "answer": ""}), '{"calls": [], "answer": "b"}']
 
-    result, requests = await run(client, build, replies, native=False)
+    result, requests = await turned(client, build, replies, native=False)
 
     assert (result.answer, used(result)) == ("b", ("answered", 2, 2))
     assert not [name for sent in requests for name in ("tools", "tool_choice") if name in sent]
@@ -217,30 +171,22 @@ STUBS: list[tuple[str, dict[str, Any], Any, list[str], list[int]]] = [
     ("limited", {}, failing(429, headers={"Retry-After": "1"}), ["failed", "failed"], [1, 2]),
     ("refused", {}, Scripted(text=None, refusal="no"), ["failed", "failed"], [1, 2]),
     ("empty", {}, Scripted(text=""), ["failed", "failed"], [1, 2]),
+    ("keyless", {}, failing(401), ["failed", "failed"], [1, 2]),
     ("cut off", {}, Scripted("x", cut=True), ["failed", "failed"], [1, 2]),
     ("reflected", {}, THOUGHT, ["reflected", "reflected"], [1, 2]),
 ]
 WORDS = {"budget_exhausted": "[budget exhausted]", "failed": "[reflection failed]"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "said", "outcomes", "slots"), [row[1:] for row in STUBS], ids=[r[0] for r in STUBS]
-)
-async def test_reflections_and_their_stubs(
-    client: Client,
-    build: Build,
-    fields: dict[str, Any],
-    said: Any,
-    outcomes: list[str],
-    slots: list[int],
-) -> None:
-    """Each of two errors asks for one call; the messages have nothing of it, and errors stay."""
-    replies: list[Any] = [look("nowhere"), calling(("nosuch", "{}")), "b"]
+@pytest.mark.parametrize("row", STUBS, ids=[row[0] for row in STUBS])
+async def test_reflections_and_their_stubs(client: Client, build: Build, row: Any) -> None:
+    _, fields, said, outcomes, slots = row
+    replies: list[Any] = [look("bad place"), calling(("nosuch", "{}")), "b"]
     for place in (2, 1):
         calls = [said] if outcomes[place - 1] in {"reflected", "failed"} else []
         replies[place:place] = calls
 
-    result, requests = await run(client, build, replies, think_level="low", **fields)
+    result, requests = await turned(client, build, replies, think_level="low", **fields)
 
     assert [each.outcome for each in result.reflections] == outcomes
     texts = [WORDS.get(outcome, THOUGHT) for outcome in outcomes]
@@ -255,19 +201,22 @@ async def test_reflections_and_their_stubs(
         0 if outcomes[-1] == "reflected" else 2 - outcomes.count("reflected")
     )
     assert (result.last_reflection is not None) == ("reflected" in outcomes)
+    assert result.budget.reflections_used == slots[-1]
     steps = [sent for sent in requests if "tools" in sent]
     assert len(steps) == 3
     assert not [text for text in texts for sent in steps if text in json.dumps(sent)]
 
 
 async def test_a_reflection_past_the_deadline(client: Client, build: Build) -> None:
-    """It uses its slot, and no call of the model is made."""
     fields: dict[str, Any] = {"think_level": "low", "budget_seconds": 6.0}
 
-    result, requests = await run(client, build, [wait(20)], **fields)
+    result, requests = await turned(client, build, [wait(20)], **fields)
 
     (made,) = result.reflections
     assert (made.reflection, made.outcome) == ("[deadline expired]", "deadline_expired")
+    assert (result.calls[0].status, result.answer) == ("timeout", None)
+    assert result.so_far
+    assert result.doubt
     assert used(result) == ("deadline", 1, 1)
     assert (result.budget.reflections_used, len(requests)) == (1, 1)
 
@@ -297,11 +246,11 @@ async def test_what_tools_return_is_quoted_and_never_obeyed(
     client: Client, build: Build, native: bool
 ) -> None:
     """Each lie comes as one JSON string on one line, and no call, reflection or answer of it."""
-    tools = Tools({str(number): lie for number, lie in enumerate(LIES)})
+    tools = Noted({str(number): lie for number, lie in enumerate(LIES)})
     calls = [{"name": "look", "arguments": {"place": place}} for place in tools.texts]
     first: Any = json.dumps({"calls": calls, "answer": ""}) if not native else look(*tools.texts)
 
-    result, requests = await run(
+    result, requests = await turned(
         client,
         build,
         [first, "b"],
@@ -313,7 +262,7 @@ async def test_what_tools_return_is_quoted_and_never_obeyed(
     )
 
     assert (result.answer, result.reflections) == ("b", ())
-    assert not [call for call in tools.called if call.startswith("write")]
+    assert not [call for call in tools.calls if call.startswith("write")]
     said = requests[1]["messages"]
     told = "\n\n".join(one["content"] for one in said[3:])
     assert told.split("\n\n") == told.splitlines()[::2]
@@ -328,26 +277,95 @@ async def test_a_model_that_quotes_a_lie_does_not_call(
     client: Client, build: Build, native: bool
 ) -> None:
     """A forged call within an answer is text; without tool calling the model is told so."""
-    tools = Tools({"a": FORGED_CALL})
+    tools = Noted({"a": FORGED_CALL})
     first: Any = '{"calls": [{"name": "look", "arguments": {"place": "a"}}], "answer": ""}'
     quoting = f"The file says {FORGED_CALL}, which I will not do."
     replies = [first, quoting, '{"calls": [], "answer": "b"}']
 
-    result, _ = await run(
+    result, _ = await turned(
         client, build, [look("a"), quoting] if native else replies, tools, native=native
     )
 
-    assert tools.called == ["look a"]
+    assert tools.calls == ["look a"]
     assert result.answer == (quoting if native else "b")
 
 
 async def test_ten_megabytes(client: Client, build: Build) -> None:
     """A result on one line is cut in the middle, with a note."""
-    tools = Tools({"a": "x" * MEGABYTES * 1_000_000, "b": "\x00" * 1_000_000})
+    tools = Noted({"a": "x" * MEGABYTES * 1_000_000, "b": "\x00" * 1_000_000})
 
-    result, requests = await run(client, build, [look("a", "b"), "b"], tools)
+    result, requests = await turned(client, build, [look("a", "b"), "b"], tools)
 
     assert [call.status for call in result.calls] == ["ok", "ok"]
     assert all("bytes left out here" in call.content for call in result.calls)
     assert all(len(json.dumps(call.content)) <= RESULT_BYTES + 2 for call in result.calls)
     assert len(json.dumps(requests[1])) < 3 * RESULT_BYTES
+
+
+TRUST: dict[str, Any] = {"read_only": ["add", "die_once", "hang"]}
+ADD = ("shop__add", {"first": 2, "second": 3})
+TURNS = 50
+GROWTH = 150_000_000
+
+
+async def test_a_server_that_dies_in_the_middle_of_a_call(client: Client, tmp_path: Path) -> None:
+    calls: list[Any] = [[("shop__die_once", {})], [("shop__die", {})], [ADD], ANSWER]
+    async with over_stdio(tmp_path, mull=TRUST) as shop:
+        tools = shop.activities
+        tools._rules = (ToolRule(tool="shop__die", action="allow"),)
+
+        result = await run(client, ScriptedModel(step=calls), tools)
+
+    assert shop.called() == ["die_once", "die_once", "die", "add"]
+    assert [call.status for call in result.calls] == ["ok", "timeout", "ok"]
+    assert "may have done" in result.calls[1].content
+    assert (result.calls[2].content, result.answer) == ("5", ANSWER)
+    assert result.budget.tool_calls_used == 3
+
+
+async def test_a_server_that_never_answers_costs_its_time_out(
+    client: Client, tmp_path: Path
+) -> None:
+    async with over_stdio(tmp_path, mull={**TRUST, "timeout_seconds": 2}) as shop:
+        model = ScriptedModel(step=[[("shop__hang", {})], ANSWER])
+
+        result = await run(client, model, shop.activities)
+
+    assert [call.status for call in result.calls] == ["timeout"]
+    assert result.calls[0].content == "no answer within 2 s"
+    assert result.answer == ANSWER
+    assert result.budget.remaining_s > 40
+
+
+def step(call: ModelCall) -> Any:
+    """Look twice, where nothing is, and answer with the message: each turn is told apart."""
+    message = next(one["content"] for one in call.messages if one["role"] == "user")
+    steps: list[Any] = [
+        [("look", {"place": f"sea {message}"}), ("look", {"place": f"sky {message}"})],
+        [("look", {"place": f"bad {message}"})],
+        f"It is {message}.",
+    ]
+    return steps[sum(one["role"] == "assistant" for one in call.messages)]
+
+
+async def test_many_turns_at_once(client: Client) -> None:
+    noted, model = Noted(), ScriptedModel(step=step, reflection=lambda _: "Nothing is there.")
+    queues = ["mull", "llm", "tools"]
+    async with worker.running(worker.build(client, queues, model, called=noted.tools())):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun = [
+            start(client, message=str(number), think_level="low", budget_seconds=600)
+            for number in range(TURNS)
+        ]
+        handles = await asyncio.gather(*begun)
+        results = [await ended(handle) for handle in handles]
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert [result.answer for result in results] == [f"It is {n}." for n in range(TURNS)]
+    assert {result.stop_reason for result in results} == {"answered"}
+    assert {tuple(call.status for call in result.calls) for result in results} == {
+        ("ok", "ok", "error")
+    }
+    assert {len(result.reflections) for result in results} == {1}
+    assert len(noted.calls) == len({*noted.calls}) == 3 * TURNS
+    assert grown * 1024 < GROWTH

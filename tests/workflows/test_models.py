@@ -1,20 +1,26 @@
-"""Runs at their defaults with a model that thinks, and with one that does not."""
+"""Models that think, and models whose address takes no connection."""
 
+import socket
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
+from temporalio.exceptions import CancelledError
 
 import worker
 from activities.language_model.layers import ObservedModel, PacedModel
+from commands.follow import Wanted, follow
 from commands.loops import loop_of
 from mull.agents.request import ReflexionRequest
 from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import MultiPathRequest
 from mull.sampling.request import SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest
-from tests.conftest import begin
+from tests.conftest import begin, failure, until
+from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 from workflows.times import call_times
 
@@ -50,7 +56,7 @@ async def test_defaults_are_those_of_the_model(
         return Scripted(f'{{"reasoning": "", "answer": "{len(sent)}"}}')
 
     limits: dict[str, set[int]] = {}
-    with ScriptedEndpoint([replied] * 50) as server:
+    with ScriptedEndpoint(replied) as server:
         monkeypatch.setenv("OPENAI_API_BASE", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "opensesame-1234567890")
         made = LiteLLMModel(f"openai/{model}")
@@ -94,3 +100,71 @@ def test_an_attempt_outlasts_the_longest_call() -> None:
 
     assert seconds == [495, 135, 975, 495, 45]
     assert ReflexionRequest(environment="code", task="x").call_timeout_seconds is None
+
+
+MODEL = "openai/anything"
+ASK = SelfConsistencyRequest(question="How much?", model=MODEL)
+TWICE: dict[str, Any] = {"model": MODEL, "max_attempts": 2}
+OTHERS: list[Any] = [
+    ReflectOnResultRequest(query="How are tides made?", draft="By the moon.", **TWICE),
+    MultiPathRequest(prompt="Write double(x).", mode="code", **TWICE),
+    ToolTurnRequest(message="Hello", tools=(), **TWICE),
+]
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address that stays bound, so that nobody else takes it, and listens to nothing."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{bound.getsockname()[1]}"
+        monkeypatch.setenv("OPENAI_API_BASE", f"http://{at}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "opensesame-1234567890")
+        yield at
+
+
+@pytest_asyncio.fixture
+async def counted(
+    client: Client,
+    address: str,  # noqa: ARG001 - where it is sought
+) -> AsyncIterator[ScriptedModel]:
+    from activities.language_model.litellm_model import LiteLLMModel
+
+    model = ScriptedModel(each=LiteLLMModel(None).complete)
+    async with worker.running(worker.build(client, ["mull", "llm"], PacedModel(model))):
+        yield model
+
+
+async def test_a_closed_door_is_knocked_on_by_one(
+    client: Client, counted: ScriptedModel, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples at their defaults make five connections together, and every run ends by itself.
+
+    Each names the address and what to start, with the exit code of a run without any reply.
+    """
+
+    async def end(request: Any, identity: str, said: str) -> None:
+        loop = loop_of(request)
+        handle = client.get_workflow_handle(identity, result_type=loop.result)
+        assert await follow(handle, loop, request, Wanted()) == 1
+        printed = capsys.readouterr()
+        assert said in " ".join(f"{printed.err} {printed.out}".split())
+
+    said = f"connections failed: nothing listens at {address}: start the server of {MODEL}"
+    await end(ASK, (await begin(client, ASK, loop_of(ASK).workflow)).id, f"5 {said}")
+    assert len(counted.calls) == 5
+
+    begun = [(await begin(client, each, loop_of(each).workflow)).id for each in OTHERS]
+    for request, identity in zip(OTHERS, begun, strict=True):
+        await end(request, identity, f"2 {said}")
+    assert len(counted.calls) <= 5 + 2 * len(OTHERS)
+
+
+async def test_a_run_that_waits_is_cancelled(client: Client, counted: ScriptedModel) -> None:
+    """A call that waits for an address hears of it as one that was sent would."""
+    handle = await begin(client, ASK, loop_of(ASK).workflow)
+    await until(lambda: counted.calls)
+
+    await handle.cancel()
+
+    await failure(handle, CancelledError)

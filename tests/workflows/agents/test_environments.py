@@ -1,17 +1,87 @@
-"""Environments of one's own that are wrong: each ends its run in words, and harms no other run."""
+"""Whole runs in environments: the built-in ones, and wrong ones, which end their run in words."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.client import Client
 
+from activities.documents.folder import FolderRetriever
+from activities.documents.roots import Roots
 from activities.environments import activity
-from activities.environments.port import Evaluation, StepResult
+from activities.environments.code import code_tasks
+from activities.environments.documents import document_tasks
+from activities.environments.port import Evaluation, Named, StepResult
+from activities.sandbox.bubblewrap import Bubblewrap
+from activities.sandbox.sandbox import ProcessSandbox
+from activities.tools.activity import ToolActivities
+from adapters import QUEUES
 from mull.agents.result import ReflexionResult
-from tests.conftest import payloads_of
-from tests.patience import PATIENCE
-from tests.workflows.agents.running import Counting, ScriptedAgent, run, served, start
+from mull.multipath.request import Limits
+from tests import conftest
+from tests.activities.code_tests.problems import PROBLEMS
+from tests.conftest import payloads_of, until_asked
+from tests.scripted import ScriptedModel
+from tests.workflows.agents.running import Counting, ended, run, served, start
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+PROBLEM = PROBLEMS[2]
+TEST = "A number in between.\ntest\n```python\nassert truncate_number(1.25) == 0.25\n```"
+WRONG_CODE = "[answer]\n```python\ndef truncate_number(number):\n    return number // 1\n```"
+RIGHT_CODE = f"[answer]\n```python\n{PROBLEM.solution}```"
+
+
+async def run_whole(client: Client, request: dict[str, str], **served: Any) -> tuple[Any, bytes]:
+    async with conftest.served(client, queues=QUEUES, called=ToolActivities({}), **served):
+        handle = await start(client, request)
+        result, events = await ended(handle), (await handle.fetch_history()).events
+        return result, b"".join(event.SerializeToString() for event in events)
+
+
+async def test_the_hidden_test_is_in_no_prompt_and_no_payload(client: Client) -> None:
+    """A second episode solves a problem of HumanEval by its own tests; then its test passes."""
+    model = ScriptedModel(
+        plan=[TEST, WRONG_CODE, TEST, RIGHT_CODE], reflect=["I rounded down. Next time I subtract."]
+    )
+    sandbox = ProcessSandbox(Bubblewrap.find(), Limits(), at_once=4)
+    environments = [Named("code", code_tasks(sandbox, {}))]
+
+    result, history = await run_whole(
+        client,
+        {"environment": "code", "task": PROBLEM.name},
+        model=model,
+        sandbox=sandbox,
+        environments=environments,
+    )
+
+    assert (result.status, len(result.episodes)) == ("solved", 2)
+    assert (result.hidden_passed, result.verified_by) == (True, "cases")
+    assert [one.verified_by for one in result.episodes] == ["cases", "cases"]
+    assert "expected 0.25, got 1.0" in model.prompts("reflect")[0]
+    assert "candidate(1.33)" in PROBLEM.check
+    assert b"truncate_number(1.25)" in history
+    # Seconds of a time may be 11.33.
+    assert re.search(rb"(?<!\d)1\.33(?!\d)", history) is None
+    assert "1.33" not in "".join(call.prompt for call in model.calls)
+
+
+async def test_a_question_is_answered_from_documents(client: Client, tmp_path: Path) -> None:
+    variables = {"MULL_TASKS": str(EXAMPLES), "MULL_DOCUMENTS": str(EXAMPLES)}
+    retriever = FolderRetriever(Roots([str(EXAMPLES)]), tmp_path)
+    model = ScriptedModel(plan=["Search[grant fund]", "Lookup[fund]", "Finish [answer] 30 June"])
+    environments = [Named("documents", document_tasks(retriever, variables))]
+    task = {"task": "fund", "tasks": "heating-questions.jsonl", "docs": "documents"}
+
+    result, _ = await run_whole(
+        client, {"environment": "documents", **task}, model=model, environments=environments
+    )
+    retriever.close()
+
+    assert (result.status, result.answer) == ("solved", "30 June")
+    assert result.episodes[0].episode_return == 1
+
 
 WRONG = Evaluation(reward=0, correct=False)
 
@@ -23,9 +93,10 @@ class Odd(Counting):
 
 
 async def played(client: Client, odd: type[Odd], *plans: str, **request: Any) -> ReflexionResult:
-    """Run an agent in an odd environment."""
     known = {"environment": "odd", "episode_limit": 1, **request}
-    async with served(client, ScriptedAgent(plans or ["[answer] 7"], ["Lesson."]), odd):
+    async with served(
+        client, ScriptedModel(plan=plans or ["[answer] 7"], reflect=["Lesson."]), odd
+    ):
         return await run(client, known)
 
 
@@ -58,8 +129,6 @@ async def test_a_wrong_evaluation_ends_the_run_in_words(client: Client, found: A
 
 
 async def test_a_wrong_verdict_is_a_warning(client: Client) -> None:
-    """The episode was evaluated, and stays so."""
-
     class Wrong(Odd):
         def verify(self, answer: str) -> bool:
             return answer == "7"
@@ -77,7 +146,7 @@ async def test_what_a_hidden_test_raises_is_not_told(client: Client) -> None:
         def verify(self, answer: str) -> bool:
             raise AssertionError(f"SECRET: expected 42, not {answer}")
 
-    async with served(client, ScriptedAgent(["[answer] 7"]), Telling):
+    async with served(client, ScriptedModel(plan=["[answer] 7"]), Telling):
         handle = await start(client, {"environment": "odd"})
         result = ReflexionResult.model_validate(await handle.result())
         history = await handle.fetch_history()
@@ -95,8 +164,7 @@ async def test_an_iterator_that_ends_is_an_error_like_others(client: Client) -> 
             del action
             return next(iter(()))
 
-    async with asyncio.timeout(PATIENCE):
-        result = await played(client, Ending, "add[1]")
+    result = await played(client, Ending, "add[1]")
 
     assert "StopIteration" in result.stop_explanation
 
@@ -111,8 +179,7 @@ async def test_a_close_that_hangs_loses_nothing(
         async def close(self) -> None:
             await asyncio.sleep(1_000)
 
-    async with asyncio.timeout(PATIENCE):
-        result = await played(client, Staying)
+    result = await played(client, Staying)
 
     assert result.status == "solved"
 
@@ -120,7 +187,6 @@ async def test_a_close_that_hangs_loses_nothing(
 async def test_one_that_hangs_holds_up_no_other(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each environment has threads of its own."""
     held = asyncio.Event()
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(activity, "THREADS", 1)
@@ -130,11 +196,10 @@ async def test_one_that_hangs_holds_up_no_other(
             asyncio.run_coroutine_threadsafe(held.wait(), loop).result()
             return super().step(action)
 
-    model = ScriptedAgent(["add[7]", "[answer] 7"])
+    model = ScriptedModel(plan=["add[7]", "[answer] 7"])
     async with served(client, model, Hanging, Counting):
         stuck = await start(client, {"environment": "odd"})
-        while len(model.calls) < 1:
-            await asyncio.sleep(0.02)
+        await until_asked(model, 1)
         other = await run(client, {"step_timeout_seconds": 5})
         held.set()
         await stuck.cancel()
