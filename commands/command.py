@@ -11,7 +11,7 @@ import socket
 import sys
 import textwrap
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial, wraps
 from pathlib import Path
@@ -411,3 +411,33 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
     except ValidationError as error:
         said = explain(error)
         fail(f"{option}: {said}." if option else f"{FIELD.sub(named, said)}.")
+
+
+def called_with(
+    command: Callable[..., None],
+    tuples: Mapping[str, Callable[..., Any]],
+    taken: Mapping[str, Sequence[str]],
+    readers: Mapping[str, Callable[[Any], Any]],
+) -> Callable[..., None]:
+    """Have a command called with tuples of the options `taken`, and with the fields of a request.
+
+    What follows `__` in an option's parameter is not part of its field's name.
+    """
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {
+            name: kind(**{option: given.pop(option) for option in taken[name]})
+            for name, kind in tuples.items()
+        }
+        fields: dict[str, Any] = {}
+        for name, value in given.items():
+            field, _, end = name.partition("__")
+            if value is not None or field not in fields:
+                fields[field] = False if end == "off" and value else value
+        for name, read in readers.items():
+            value = fields.get(name)
+            fields[name] = None if value is None else read(value)
+        command(**made, **fields)
+
+    return called

@@ -4,7 +4,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import partial, wraps
+from functools import partial
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import typer
 from pydantic import TypeAdapter
 
-from commands.command import checked, fail, option_of, options_of, read_file, tell
+from commands.command import called_with, checked, fail, option_of, options_of, read_file, tell
 from mull.option import Form, Heading, Option
 from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
 
@@ -117,18 +117,8 @@ def takes_fields(
                 kept.append(one.replace(kind=one.KEYWORD_ONLY))
         grouped = {name: _grouped(kind) for name, kind in tuples.items()}
 
-        @wraps(command)
-        def called(**given: Any) -> None:
-            made = {
-                name: tuples[name](**{one.name: given.pop(one.name) for one in options})
-                for name, options in grouped.items()
-            }
-            fields = _merged(given)
-            for name, read in readers.items():
-                value = fields.get(name)
-                fields[name] = None if value is None else read(value)
-            command(**made, **fields)
-
+        taken = {name: [one.name for one in group] for name, group in grouped.items()}
+        called = called_with(command, tuples, taken, readers)
         options = [*kept, *added, *(one for group in grouped.values() for one in group)]
         called.__signature__ = own.replace(  # type: ignore[attr-defined]
             parameters=sorted(options, key=_place)
@@ -136,16 +126,6 @@ def takes_fields(
         return called
 
     return decorate
-
-
-def _merged(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Make one value of an option and its second name, and False of one that turns a field off."""
-    fields: dict[str, Any] = {}
-    for name, value in given.items():
-        field, _, end = name.partition("__")
-        if value is not None or field not in fields:
-            fields[field] = False if end == "off" and value else value
-    return fields
 
 
 def _place(parameter: inspect.Parameter) -> int:
