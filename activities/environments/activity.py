@@ -288,7 +288,7 @@ class Evaluator:
 
     @activity.defn
     async def verify_answer(self, task: EpisodeTask) -> Verdict:
-        """Run the hidden test on the final answer, and return none of the test's text."""
+        """Run the hidden test on the final answer, and keep the test's text here."""
         async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
             made: Any = begun[0]
             try:

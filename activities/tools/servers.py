@@ -206,7 +206,7 @@ class McpServer:
                 )
                 self._tools[name] = tool, one.name
         names = terminal_safe(", ".join(unused), 200)
-        why = f"left out, for their schemas or for names that stand twice: {names}"
+        why = f"left out, for their schemas or for names that another tool has: {names}"
         warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
         return [tool for tool, _ in self._tools.values()], [warning] if unused else []
 

@@ -34,7 +34,7 @@ from tests.patience import PATIENCE, Stopwatch, patiently
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 READS = {"read_only": ["add", "die_once"]}
-LEFT_OUT = "left out, for their schemas or for names that stand twice"
+LEFT_OUT = "left out, for their schemas or for names that another tool has"
 
 
 class Worker:
