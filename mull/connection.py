@@ -300,7 +300,7 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
 # The time that model calls in flight have once their worker has to stop. They are paid for, so they
-# have as long as an attempt at the defaults (workflows/times.py).
+# have as long as an attempt at the defaults (workflows/calls.py).
 GRACE_SECONDS = 495
 HEARTBEATS, SILENCE_SECONDS = "MULL_HEARTBEAT_SECONDS", 5.0
 # Temporal Cloud bills each heartbeat that reaches it. These are its addresses.

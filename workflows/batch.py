@@ -37,8 +37,8 @@ with workflow.unsafe.imports_passed_through():
     from mull.sheet import Sheet
     from workflows import base
     from workflows.base import Workflow, refusal, refuse_if
-    from workflows.calls import check_id, failure
-    from workflows.children import Children, why_it_failed
+    from workflows.calls import failure
+    from workflows.children import Children, check_id, why_it_failed
 
 # A page that is silent for so long is told again what it may do, or turns out to be gone.
 SILENCE = timedelta(minutes=10)

@@ -1,4 +1,4 @@
-"""The calls of a run: how they are made and awaited, and what a failure means.
+"""The calls of a run: their time-outs, how they are made and awaited, and what a failure means.
 
 A person, the deadline or a cancellation may end a wait before its time.
 """
@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -24,14 +23,36 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.language_model import port as models
-    from mull.request import NORMAL_PRIORITY, Finish, Request, Review
+    from mull.connection import silence
+    from mull.request import (
+        CALL_SECONDS,
+        NORMAL_PRIORITY,
+        THINKING_TOKENS,
+        Finish,
+        Request,
+        Review,
+        call_seconds,
+    )
     from mull.run import Part, RunState
-    from mull.text import encoded_size
-    from workflows.times import LOCAL
 
 Value = TypeVar("Value")
 
 SOMEBODY = "a person"
+INVALID = "InvalidRequest"
+
+# Giving up a worker too early loses a call that may be made only once. So a worker with such a call
+# may be silent for this many times as long.
+ONLY_CALL_SILENCE = 2
+AFTER_A_LOSS = timedelta(seconds=0.1)
+CLIENT_MARGIN = timedelta(seconds=15)
+# The worker itself ends such a call; the margin is for a worker that was lost.
+BOUNDED_MARGIN = timedelta(seconds=1)
+LONGEST_WAIT = timedelta(seconds=60)
+QUEUE = timedelta(hours=1)
+LOCAL = timedelta(seconds=10)
+# Starting MCP servers, and listing their tools: a worker waits 15 s for those of a server. A turn
+# of a minute has time left for an answer, also where no worker lists any.
+STARTING = timedelta(seconds=20)
 
 
 def failure(kind: str, said: str) -> ApplicationError:
@@ -39,23 +60,11 @@ def failure(kind: str, said: str) -> ApplicationError:
     return ApplicationError(said, type=kind, non_retryable=True)
 
 
-def invalid_request(said: str) -> ApplicationError:
-    """Make the failure of a run whose request can't be met."""
-    return failure("InvalidRequest", said)
-
-
 def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
     """Fail the run of a start without one valid request."""
     if len(inputs) != 1 or not isinstance(inputs[0], kind):
         said = f"no request: start this workflow with one JSON object, such as {example}"
-        raise invalid_request(said)
-
-
-def check_id(most_bytes: int, children: str) -> None:
-    """Fail a run whose id is too long to begin the ids of its `children`."""
-    if encoded_size(workflow.info().workflow_id) > most_bytes:
-        said = f"workflow id over {most_bytes} bytes; the ids of the {children} begin with it"
-        raise invalid_request(said)
+        raise failure(INVALID, said)
 
 
 def permanent(error: ActivityError) -> ApplicationError | None:
@@ -130,21 +139,69 @@ def priority(*, first: bool = True) -> Priority:
     return Priority(priority_key=key + later, fairness_key=own)
 
 
+def call_times(
+    client_seconds: float | None,
+    max_attempts: int,
+    *limits: int | None,
+    usual: float = CALL_SECONDS,
+) -> dict[str, Any]:
+    """Nest the time-outs of a model's call. The activity counts its attempts, without the 429s.
+
+    Without `client_seconds` they follow from its limits of tokens. The worker sets a limit that is
+    None: then that of a model that thinks is assumed.
+    """
+    if client_seconds is None:
+        longest = (call_seconds(limit or THINKING_TOKENS, usual) for limit in limits or (None,))
+        client_seconds = max(longest)
+    times = work_times(client_seconds, max_attempts)
+    times["retry_policy"].maximum_attempts = 0
+    # An error brings its own wait (activities/language_model/port.py), but for a lost worker's.
+    times["retry_policy"].initial_interval = AFTER_A_LOSS
+    return times
+
+
+def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs around a client's, in seconds, as the SDK's options of an activity.
+
+    The attempt outlasts the client by a margin, in which the call waits for its turn. The whole
+    has room for every attempt, with the longest wait before it (a server's Retry-After is cut to
+    that) and an hour in the queue.
+    """
+    attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
+    return {
+        "start_to_close_timeout": attempt,
+        "schedule_to_close_timeout": (attempt + LONGEST_WAIT) * max_attempts + QUEUE,
+        # A worker that hangs for longer loses its calls too: they are made, and paid for, again.
+        "heartbeat_timeout": timedelta(seconds=silence())
+        * (1 if max_attempts > 1 else ONLY_CALL_SILENCE),
+        "retry_policy": RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=max_attempts,
+            non_retryable_error_types=["PayloadsTooLarge"],
+        ),
+    }
+
+
+def bounded_times(seconds: float, max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs of a call that holds up a turn: all its attempts share these seconds."""
+    whole = timedelta(seconds=seconds) + BOUNDED_MARGIN
+    times = work_times(seconds, max_attempts)
+    return {**times, "start_to_close_timeout": whole, "schedule_to_close_timeout": whole}
+
+
 async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
     """Run a quick activity in this worker, once; return None where it fails.
 
     Use it only where nothing else is waited for: a query meanwhile ends the workflow task, and then
     a replay has the result before the events of the next task, which the run saw first.
     """
-    return await _once(workflow.execute_local_activity, activity, inputs)
+    return await call_once(workflow.execute_local_activity, activity, inputs)
 
 
-async def run_once(activity: Callable[..., Any], *inputs: object) -> Any:
-    """Run a quick activity by the run's own task queue, once; return None where it fails."""
-    return await _once(partial(workflow.execute_activity, priority=priority()), activity, inputs)
-
-
-async def _once(execute: Callable[..., Any], activity: Any, inputs: Sequence[object]) -> Any:
+async def call_once(execute: Callable[..., Any], activity: Any, inputs: Sequence[object]) -> Any:
+    """Run a quick activity by the SDK's function, once; return None where it fails."""
     try:
         return await execute(
             activity,

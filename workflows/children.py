@@ -11,6 +11,17 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 
+with workflow.unsafe.imports_passed_through():
+    from mull.text import encoded_size
+    from workflows.calls import INVALID, failure
+
+
+def check_id(most_bytes: int, children: str) -> None:
+    """Fail a run whose id is too long to begin the ids of its `children`."""
+    if encoded_size(workflow.info().workflow_id) > most_bytes:
+        said = f"workflow id over {most_bytes} bytes; the ids of the {children} begin with it"
+        raise failure(INVALID, said)
+
 
 class Children:
     """The children in flight, each by what was planned, and the `steps` taken in this history.

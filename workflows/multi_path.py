@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal, TypeVar
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
@@ -37,14 +38,31 @@ with workflow.unsafe.imports_passed_through():
     from mull.text import CUT_NOTE
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import Call, Lost, explain, lost, run_locally
-    from workflows.times import call_times, retrieval_times, test_times
+    from workflows.calls import Call, Lost, call_times, explain, lost, run_locally, work_times
 
 Value = TypeVar("Value", bound=Replied)
 
 WRITES = frozenset({"generate_report", "generate_code"})
 # Their explanations quote what a model, a test or a document said.
 QUOTING: frozenset[StopReason] = frozenset({"unrouted", "reflection_failed", "test_failed"})
+# A first index of 10,000 files takes under a minute on two idle cores: ten times that for a folder
+# of 50,000, for PDFs, or for a busy machine. An attempt that ends too early loses seconds: the
+# next one goes on from what was kept.
+INDEXING = timedelta(minutes=10)
+# As long as a search waits for another worker that writes the same index.
+INDEX_LOCK = timedelta(seconds=60)
+# Making a sandbox, and clearing it away, on a machine that is busy.
+SANDBOX = timedelta(seconds=30)
+
+
+def retrieval_times(max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs of a search: the first one of a folder also indexes it."""
+    return work_times((INDEX_LOCK + INDEXING).total_seconds(), max_attempts)
+
+
+def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs of a test of code that may run for so many seconds."""
+    return work_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
 
 
 class Ended(Exception):  # noqa: N818 - an outcome, as StopIteration is, and not an error

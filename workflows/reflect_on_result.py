@@ -29,8 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.request import Review
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import Call, Lost, explain, invalid_request, run_locally
-    from workflows.times import call_times
+    from workflows.calls import INVALID, Call, Lost, call_times, explain, failure, run_locally
 
 NO_TIME = "the run ended before it replied"
 
@@ -92,7 +91,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
             self._state.complexity = found.complexity
         if found.unknown:
             said = f"guardrails: the worker has no {', '.join(found.unknown)}"
-            raise invalid_request(said)
+            raise failure(INVALID, said)
 
     async def _write_first_draft(self) -> None:
         """Get the first draft and judge it, unless the request says not to.

@@ -34,8 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.run import Part
     from workflows import base
     from workflows.base import RunWorkflow
-    from workflows.calls import Call, Lost, explain, failure, lost
-    from workflows.times import call_times, work_times
+    from workflows.calls import Call, Lost, call_times, explain, failure, lost, work_times
 
 # A solved task does not wait for ever for a worker that runs its hidden test.
 HIDDEN_TEST = timedelta(minutes=10)

@@ -27,9 +27,8 @@ with workflow.unsafe.imports_passed_through():
         Sampled,
     )
     from workflows import base
-    from workflows.calls import Call, Lost, explain
+    from workflows.calls import Call, Lost, explain, work_times
     from workflows.reflexion import AgentWorkflow
-    from workflows.times import work_times
 
 # A reward model that has to be loaded first takes as long as reading its file does.
 SCORE_TIMES, KEEP_TIMES = partial(work_times, 120, 5), partial(work_times, 10, 30)

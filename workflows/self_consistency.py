@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
         SOMEBODY,
         Call,
         attempts_of,
+        call_times,
         explain,
         lost,
         outcome,
@@ -28,7 +29,6 @@ with workflow.unsafe.imports_passed_through():
         settle,
         unreachable,
     )
-    from workflows.times import call_times
 
 # As many as the details have room for: they are written anew after each wave.
 TOLD_DECISIONS = 40

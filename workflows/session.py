@@ -26,8 +26,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import base
     from workflows.base import Workflow, refusal, refuse_if
-    from workflows.calls import check_id, failure
-    from workflows.children import why_it_failed
+    from workflows.calls import failure
+    from workflows.children import check_id, why_it_failed
 
 HISTORY_BYTES = 10_000_000
 SUMMARY_COLUMNS = 100

@@ -5,6 +5,7 @@ What comes next is decided by `mull.turn.loop`; this is the order of the calls.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,8 +29,17 @@ with workflow.unsafe.imports_passed_through():
     from mull.turn.tools import CallStatus, ToolCall
     from workflows import base
     from workflows.base import RunWorkflow, refusal, refuse_if
-    from workflows.calls import SOMEBODY, Call, explain, lost, run_locally, run_once
-    from workflows.times import STARTING, bounded_times, call_times
+    from workflows.calls import (
+        SOMEBODY,
+        STARTING,
+        Call,
+        bounded_times,
+        call_once,
+        call_times,
+        explain,
+        lost,
+        priority,
+    )
 
 LISTING = STARTING.total_seconds(), 2
 ENDED = "the turn was ended before this call"
@@ -186,8 +196,10 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
         asking = calls.with_status("asking")
         # People ask and answer meanwhile.
-        check = run_once if asking and workflow.patched("checked by its queue") else run_locally
-        checks = [check(check_arguments, self._task(call, 0)) for call in asking]
+        execute: Any = workflow.execute_local_activity
+        if asking and workflow.patched("checked by its queue"):
+            execute = partial(workflow.execute_activity, priority=priority())
+        checks = [call_once(execute, check_arguments, [self._task(call, 0)]) for call in asking]
         for call, wrong in zip(asking, await asyncio.gather(*checks), strict=True):
             if wrong is not None:
                 calls.finish(call.index, "invalid", wrong)

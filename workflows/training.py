@@ -50,10 +50,9 @@ with workflow.unsafe.imports_passed_through():
     from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
-    from workflows.calls import Call, explain, failure, invalid_request, outcome, settle
+    from workflows.calls import INVALID, Call, explain, failure, outcome, settle, work_times
     from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
-    from workflows.times import work_times
 
 # A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
 SILENCE_SECONDS = 20.0
@@ -128,7 +127,7 @@ class RetroformerTrainingWorkflow(Workflow):
         if self._holds_out:
             if request.control and not (tuned or "").endswith(state.workflow_id):
                 said = f"control: name the tuned model by this run's id, as …/{state.workflow_id}"
-                raise invalid_request(said)
+                raise failure(INVALID, said)
             state.hold_out()
             if tuned is not None:
                 # Otherwise a name that is not allowed is refused only after all training.

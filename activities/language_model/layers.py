@@ -150,7 +150,7 @@ LOWERED = 0.75
 # Replies that win back what a 429 took; from then on the rate grows faster and faster.
 RECOVERY = 50
 WINDOW_SECONDS = 1.0
-# Shorter than the margin of an attempt over its client's time-out: see `workflows.times`.
+# Shorter than the margin of an attempt over its client's time-out: see `workflows.calls`.
 PATIENCE_SECONDS = 8.0
 
 

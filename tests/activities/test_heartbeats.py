@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from mull.connection import ConfigurationError, heartbeating, silence
 from tests.activities.test_pace import virtually
-from workflows.times import work_times
+from workflows.calls import work_times
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ from tests.deploy.conftest import (
     WORKERS,
     documents,
 )
-from workflows.times import call_times
+from workflows.calls import call_times
 
 KUBERNETES = "1.33"
 MANIFESTS = sorted(

@@ -22,7 +22,7 @@ from mull.turn.request import ToolTurnRequest
 from tests.conftest import begin, failure, until
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
-from workflows.times import call_times
+from workflows.calls import call_times
 
 FEW: dict[str, Any] = {"max_attempts": 1}
 REQUESTS: list[tuple[Any, dict[str, Any], int]] = [

@@ -134,7 +134,7 @@ async def test_no_reply_by_the_deadline_fails_the_run(client: Client) -> None:
 
 
 def test_the_time_outs_nest() -> None:
-    from workflows.times import call_times
+    from workflows.calls import call_times
 
     times = call_times(120, 5)
 
@@ -146,7 +146,7 @@ def test_the_time_outs_nest() -> None:
 def test_the_time_outs_of_a_lost_worker_nest() -> None:
     """A lost worker costs 8 s at most, where it may be silent for 5."""
     from worker import STICKY
-    from workflows.times import call_times
+    from workflows.calls import call_times
 
     times = call_times(120, 5)
 
@@ -158,7 +158,7 @@ def test_the_time_outs_of_a_lost_worker_nest() -> None:
 
 def test_a_call_that_is_made_once_is_not_given_up_in_haste() -> None:
     """Nobody makes it again, so that a busy worker has 10 s for a heartbeat."""
-    from workflows.times import bounded_times, call_times
+    from workflows.calls import bounded_times, call_times
 
     for times in (call_times(120, 1), bounded_times(60, 1)):
         assert times["heartbeat_timeout"] == timedelta(seconds=10)

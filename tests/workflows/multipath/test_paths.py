@@ -36,7 +36,7 @@ from tests.workflows.multipath.running import (
     start,
     write_code,
 )
-from workflows.times import INDEX_LOCK, retrieval_times
+from workflows.multi_path import INDEX_LOCK, retrieval_times
 
 
 async def test_the_request_s_mode_is_taken_without_a_call(client: Client) -> None:

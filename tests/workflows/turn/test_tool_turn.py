@@ -32,7 +32,7 @@ from tests.workflows.turn.running import (
     until_at,
 )
 from workflows.base import Inbound
-from workflows.times import bounded_times
+from workflows.calls import bounded_times
 from workflows.tool_turn import LISTING, ToolTurnWorkflow
 
 LOOK = [("look", {"place": "sea"})]
