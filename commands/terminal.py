@@ -20,8 +20,8 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from mull.details import bar, cell_words, sparks
 from mull.sheet import Column, Sheet, Step, Table, Text, Tone, Waiting
-from mull.shown import Cell
 from mull.text import (
+    Cell,
     lasting_words,
     neutral,
     tally_words,

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mull.sheet import Chart, Column, Sheet, Table
-from mull.shown import Cell
-from mull.text import tally_words, terminal_safe, until_words, width
+from mull.text import Cell, tally_words, terminal_safe, until_words, width
 
 MOST_BYTES = 20_000
 TRACE_BYTES = 200

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self,
 from pydantic import Field
 
 from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
-from mull.shown import Shown
-from mull.text import encoded_size, fitted, usd
+from mull.text import Shown, encoded_size, fitted, usd
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 

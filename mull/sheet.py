@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple
 from mull.drafts import Drafted, Made, PlainDecision, PlainResult, RunRecord, best_of
 from mull.request import Record
 from mull.run import Decided, Part, Spending, Usage
-from mull.shown import Cell, Shown, claimed
-from mull.text import tally_words, usd
+from mull.text import Cell, Shown, claimed, tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 

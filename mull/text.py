@@ -8,10 +8,10 @@ them as data, or between marks that do not occur in any of them.
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from unicodedata import category, decomposition, east_asian_width, name, normalize
 
 if TYPE_CHECKING:
@@ -203,6 +203,46 @@ def fold(text: str) -> str:
 def words(text: str) -> list[str]:
     """List the words in lower case; in scripts without spaces each character is one."""
     return WORD.findall(fold(text).casefold())
+
+
+Cell = str | int | float | None
+
+
+class Shown(NamedTuple):
+    """The name of a field's column or fact, how its value is written, and what stands for None.
+
+    The name says what the column is, too: `score|share`, `chars|number`, `model|extra`.
+    """
+
+    name: str
+    form: Callable[[Any], Cell] | None = None
+    none: str | None = None
+
+    def cell(self, value: Any) -> Any:
+        """Write a value of the field for a table."""
+        if value is None:
+            return self.none
+        return value if self.form is None else self.form(value)
+
+
+def place(index: int) -> int:
+    """Count an index from 1."""
+    return index + 1
+
+
+def signed(change: float) -> str:
+    """Write a change with its sign."""
+    return f"{change:+.2f}"
+
+
+def spaced(name: str) -> str:
+    """Write a name of the code as words."""
+    return name.replace("_", " ")
+
+
+def claimed(author: str | None) -> str | None:
+    """Show a person's name as the claim that it is: any client may give any."""
+    return author if author in {None, "a person"} else f"{quoted(str(author))} (unverified)"
 
 
 def usd(amount: float | None) -> str:

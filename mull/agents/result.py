@@ -9,7 +9,7 @@ from mull.agents.request import Strategy
 from mull.drafts import RunRecord
 from mull.request import Record
 from mull.run import Decided
-from mull.shown import Shown, spaced
+from mull.text import Shown, spaced
 
 StopReason = Literal[
     "solved",

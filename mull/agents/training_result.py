@@ -9,7 +9,7 @@ from pydantic import Field, FiniteFloat
 from mull.drafts import RunRecord
 from mull.request import MOST_LISTED, MOST_MEMBERS, Record
 from mull.run import Decided, above
-from mull.shown import Shown, spaced
+from mull.text import Shown, spaced
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]

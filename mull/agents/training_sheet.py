@@ -10,8 +10,7 @@ from mull.agents.training_result import (
     RetroformerTrainingResult,
     StageResult,
 )
-from mull.shown import Cell, spaced
-from mull.text import tally_words
+from mull.text import Cell, spaced, tally_words
 
 # Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.
 CURVES = (

@@ -22,8 +22,7 @@ from mull.replies import (
 )
 from mull.request import Record
 from mull.run import above
-from mull.shown import Shown
-from mull.text import cut_encoded, object_schema, well_formed
+from mull.text import Shown, cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -6,7 +6,7 @@ from mull.critique.criteria import Criterion, passes
 from mull.critique.evaluation import Evaluation
 from mull.drafts import PlainDraft, RunRecord
 from mull.run import Decided
-from mull.shown import Shown, place, signed
+from mull.text import Shown, place, signed
 
 StopReason = Literal[
     "passed",

@@ -10,8 +10,7 @@ from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.request import Record
 from mull.run import Decided
-from mull.shown import Shown, place
-from mull.text import tally_words, terminal_safe
+from mull.text import Shown, place, tally_words, terminal_safe
 
 StopReason = Literal[
     "consistent",

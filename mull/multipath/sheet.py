@@ -17,8 +17,7 @@ from mull.multipath.result import (
 )
 from mull.multipath.state import Node
 from mull.multipath.suite import Failure, TestOutcome, module_hint
-from mull.shown import Cell, claimed
-from mull.text import tally_words
+from mull.text import Cell, claimed, tally_words
 
 STEP_WORDS: Mapping[str, str] = {
     "starting": "Starting",

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from mull.request import Frozen, Record
-from mull.shown import Shown
-from mull.text import tally_words
+from mull.text import Shown, tally_words
 
 FILE_BYTES = 200_000
 # The most that an outcome takes in a history. Its test is the whole call, to be found again.

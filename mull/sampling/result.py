@@ -16,8 +16,7 @@ from mull.request import Record, Request
 from mull.run import Decided, at_least, at_most
 from mull.sampling.probability import Calibrated
 from mull.sampling.rules import Rule, StopReason, normalized
-from mull.shown import Shown, place
-from mull.text import tally_words
+from mull.text import Shown, place, tally_words
 
 EntropyLevel = Literal["concentrated", "scattered", "uniform"]
 UncertaintyLevel = Literal["low", "medium", "high"]

@@ -19,8 +19,7 @@ from mull.sampling.result import (
     answer_words,
 )
 from mull.sampling.rules import AGREEMENT, COMPARED, RULES
-from mull.shown import claimed
-from mull.text import tally_words, terminal_safe
+from mull.text import claimed, tally_words, terminal_safe
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12

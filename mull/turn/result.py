@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from mull.drafts import RunRecord
 from mull.run import Decided
-from mull.shown import Shown
-from mull.text import revealed
+from mull.text import Shown, revealed
 from mull.turn.approval import Question
 from mull.turn.budget import BudgetSnapshot, Thinking
 from mull.turn.midturn import ReflectionResult

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from mull import sheet as parts
-from mull.shown import claimed
-from mull.text import revealed
+from mull.text import claimed, revealed
 from mull.turn.request import ToolTurnRequest
 from mull.turn.result import Decision, ToolTurnResult
 

@@ -27,7 +27,7 @@ from mull.sheet import (
     Verdict,
     Waiting,
 )
-from mull.shown import Cell
+from mull.text import Cell
 from mull.turn.sheet import sheet as turn_sheet
 from tests.unit.agents.trained import trained, training
 from tests.unit.agents.tried import agent, try_once

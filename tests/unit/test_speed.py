@@ -22,7 +22,7 @@ from activities.documents.formats import decode, html_lines, parts_of, text_line
 from activities.documents.roots import UnreadableError
 from activities.environments import code
 from activities.environments import documents as questions_of
-from mull import details, replies, request, sheet, shown, text
+from mull import details, replies, request, sheet, text
 from mull.agents import loop as acting
 from mull.agents import prompts as agent_prompts
 from mull.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
@@ -117,11 +117,10 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 agent_prompts: "quoted_observation",
                 code: "read_action",
                 questions_of: "read_action stated",
-                shown: "claimed",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
-                text: "well_formed neutral revealed width fold words quoted encoded_size",
+                text: "claimed well_formed neutral revealed width fold words quoted encoded_size",
             }.items()
             for name in names.split()
         },
