@@ -55,6 +55,8 @@ class DraftTask(Drawn, AgentTask):
 
     index: int
     sources: tuple[Source, ...]
+    # Workers of earlier versions require it.
+    output_bytes: int = OUTPUT_BYTES
 
     @property
     def sampling(self) -> dict[str, object]:

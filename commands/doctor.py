@@ -175,7 +175,15 @@ async def server_checks() -> tuple[list[Check], Client | None]:
             client = await connection.connect(quiet=True)
     except (TimeoutError, connection.NoServerError, connection.ConfigurationError) as error:
         late = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
-        return [Check("server", "server", "wrong", str(error) or late, (START,))], None
+        return [
+            Check(
+                "server",
+                "server",
+                "wrong",
+                late if isinstance(error, TimeoutError) else str(error),
+                (START,),
+            )
+        ], None
     found = [
         await _guarded("server", "server", _version(client)),
         await _guarded("server", "namespace", _namespace(client)),

@@ -41,9 +41,8 @@ def retroformer(
 ) -> None:
     r"""As reflexion, with trained reflections.
 
-    As reflexion, with a reward for each step, and with several reflections on each failure: a
-    reward model scores them, and the best is kept. `mull train` makes that model, and tunes the
-    reflector.
+    Each step has a reward, and each failure several reflections: a reward model scores them, and
+    the best is kept. `mull train` makes that model, and tunes the reflector.
 
     For example:
 

@@ -49,10 +49,17 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
     names = [terminal_safe(fact.label, CELL_COLUMNS) for fact in sheet.facts]
     values = [f"{fact.value} ({fact.note})" if fact.note else fact.value for fact in sheet.facts]
     lines = aligned([names, [terminal_safe(value, 100) for value in values]])
+    drawn = {chart.title: sparks(chart) for chart in sheet.charts}
+    titles = sum(map(bool, drawn.values())) > 1
+    curves = [
+        line
+        for title, found in drawn.items()
+        for line in ([f"{terminal_safe(title, 60)}:"] if titles and found else []) + found
+    ]
     tables = [table for table in sheet.tables if not table.folded and table.rows]
     wanted = [
         _fenced(_first(lines, MOST_FACTS, "more fact")),
-        _fenced([line for chart in sheet.charts for line in sparks(chart)]),
+        _fenced(curves),
         *(_table(table, MOST_ROWS) for table in tables),
         _table(sheet.decisions, NEWEST_ROWS) if sheet.decisions else "",
     ]

@@ -136,7 +136,7 @@ INSTRUCTION_TOKENS = 600
 def call_tokens(texts: Iterable[str], limit: int | None) -> int:
     """Estimate the most tokens of a call, by the texts in its prompt and its output limit.
 
-    The worker sets a limit that is None: then that of a model that thinks is assumed.
+    If a limit is None, the worker sets it, and that of a model that thinks is assumed here.
     """
     shown = sum(map(encoded_size, texts)) // BYTES_A_TOKEN
     return shown + INSTRUCTION_TOKENS + (limit or THINKING_TOKENS)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from mull.drafts import Drafted, Made, PlainDecision, PlainResult, RunRecord, best_of
 from mull.request import Record
 from mull.run import Decided, Part, Spending, Usage
-from mull.text import Cell, Shown, claimed, tally_words, usd
+from mull.text import Cell, Shown, claimed, spaced, tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 
@@ -204,7 +204,7 @@ def run_sheet(
     """Build the sheet of a run: what its loop says of it, and what is the same for all runs.
 
     The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
-    same for all, and the fields of the record that say how they are shown are facts. `doing` says
+    same for all, and fields of the record with a `Shown` become facts. `doing` says
     what is under way, and `awaited` names what is in flight. Facts without a value and tables
     without rows are left out. `more` are other fields of the sheet.
     """
@@ -254,7 +254,7 @@ def draft_sheet(seen: PlainResult, request: object = None) -> Sheet:
     return run_sheet(
         seen,
         subject=seen.subject,
-        doing=seen.step.replace("_", " "),
+        doing=spaced(seen.step),
         answer=Text(title="answer", content=best.text, folded=False) if best else None,
         facts=(),
         tables=[draft_table(seen.drafts, best, "kept")],
@@ -360,16 +360,16 @@ def decision_table(
     return table("Decisions", listed, rows, newest=True, left_out=left_out, tones=tones)
 
 
-def outcome(made: Decided) -> str:
+def next_words(made: Decided) -> str:
     """Say in a word whether a decision ends the run, or what comes next."""
     if getattr(made, "waits_for_review", False):
-        return "review"
+        return "a person's review"
     return "stop" if made.stop else getattr(made, "next", None) or "go on"
 
 
 def outcome_words(made: Decided) -> str:
     """Say what a decision led to, and for which reason if the run ends or waits."""
-    return ": ".join(said(outcome(made), made.stop_reason))
+    return ": ".join(said(next_words(made), made.stop_reason))
 
 
 def said(*parts: object) -> tuple[str, ...]:

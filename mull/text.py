@@ -230,7 +230,7 @@ def place(index: int) -> int:
     return index + 1
 
 
-def signed(change: float) -> str:
+def with_sign(change: float) -> str:
     """Write a change with its sign."""
     return f"{change:+.2f}"
 

@@ -147,8 +147,8 @@ def call_times(
 ) -> dict[str, Any]:
     """Nest the time-outs of a model's call. The activity counts its attempts, without the 429s.
 
-    Without `client_seconds` they follow from its limits of tokens. The worker sets a limit that is
-    None: then that of a model that thinks is assumed.
+    Without `client_seconds` they follow from its limits of tokens. If a limit is None, the worker
+    sets it, and that of a model that thinks is assumed here.
     """
     if client_seconds is None:
         longest = (call_seconds(limit or THINKING_TOKENS, usual) for limit in limits or (None,))
@@ -385,9 +385,9 @@ class Calls:
             policy: RetryPolicy = call.times["retry_policy"]
             most = policy.maximum_attempts or self._state.request.max_attempts
             self._state.pay(part, None, attempts_of(reply, most))
-            failure = unreachable(reply)
-            if failure and not self._state.every_spending and not self.in_flight:
-                raise failure
+            failed = unreachable(reply)
+            if failed and not self._state.every_spending and not self.in_flight:
+                raise failed
         elif reply is not None:
             receipt: Any = getattr(reply, "receipt", reply)
             self._state.pay(part, receipt.spending, receipt.attempts)

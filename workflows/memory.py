@@ -17,7 +17,7 @@ REMEMBERED_BYTES = 20_000
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class MemoryWorkflow:
-    """Hold reflections, at most 3 in a scope, without an end."""
+    """Hold at most 3 reflections in each scope, and never end."""
 
     def __new__(cls, *inputs: object) -> "MemoryWorkflow":
         """Reject a start without a valid request, which would fail every workflow task."""

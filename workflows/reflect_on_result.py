@@ -269,10 +269,10 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
         if isinstance(reply, ActivityError):
             reply = JudgeReply(error=explain(reply))
         elif reply is None:
-            reply = JudgeReply(error=state.no_room("evaluating") or NO_TIME)
+            reply = JudgeReply(error=(not heard and state.no_room("evaluating")) or NO_TIME)
         judgement = Judgement(
             judge=judge,
-            replies=sum(isinstance(one, JudgeReply) for one in heard),
+            replies=sum(getattr(one, "spending", None) is not None for one in heard),
             **dict(reply),
         )
         said_by = {"judge": reply.model or judge}

@@ -15,7 +15,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -102,6 +102,10 @@ class ModelCall(Record):
         return "\n".join([self.prompt, *(one["content"] or "" for one in self.messages)])
 
 
+# The fields of tasks that had defaults once, so that a history may lack them.
+EARLIER: dict[str, Any] = {"framing": {}, "max_attempts": 5, "writer": None}
+
+
 class Asked(Record):
     """Who is asked, and within which bounds: what the task of every call of a model begins with.
 
@@ -116,6 +120,12 @@ class Asked(Record):
     temperature: float = 0.0
     seed: int | None = 0
     error: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier(cls, task: Any) -> Any:
+        """Take a task that an earlier version scheduled, without what was at its default."""
+        return EARLIER | task if isinstance(task, dict) else task
 
     @classmethod
     def of(cls, request: Any, **more: Any) -> Self:

@@ -9,7 +9,7 @@ from pydantic import Field, FiniteFloat
 from mull.drafts import RunRecord
 from mull.request import MOST_LISTED, MOST_MEMBERS, Record
 from mull.run import Decided, above
-from mull.text import Shown, spaced
+from mull.text import Shown
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
@@ -157,7 +157,7 @@ def _error(*measured: Measured) -> float:
 class Decision(Decided):
     """What comes after a phase, and why."""
 
-    phase: Annotated[Phase, Shown("after", spaced)]
+    phase: Annotated[Phase, Shown("after")]
     next: Phase | None
     stop_reason: StopReason | None
 

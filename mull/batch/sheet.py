@@ -15,10 +15,12 @@ def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs, spent = tally_words(seen.total, "run"), Fact("spent", cost_words(seen))
     tables = (variants,) if variants else ()
-    others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
-    left = f"{others}, {seen.not_started:,} not started"
+    ended = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
+    left = f"{ended}, {seen.not_started:,} not started"
     if seen.ended:
-        errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
+        errors = Counter(run.error for run in seen.runs if run.error)
+        listed = errors.most_common(ERRORS)
+        others = tally_words(len(errors) - len(listed), "more reason")
         return Sheet(
             subject=runs,
             verdict=Verdict(
@@ -29,7 +31,8 @@ def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
             facts=(
                 Fact("batch", f"{seen.total - seen.not_started:,} of {runs}"),
                 Fact("runs", f"{seen.completed:,} completed, {left}"),
-                *(Fact("failures", error, f"{n:,}") for error, n in errors),
+                *(Fact("failures", error, f"{n:,}") for error, n in listed),
+                *([Fact("failures", others)] if len(errors) > len(listed) else []),
                 spent,
             ),
             warnings=seen.warnings,

@@ -6,7 +6,7 @@ from mull.critique.criteria import Criterion, passes
 from mull.critique.evaluation import Evaluation
 from mull.drafts import PlainDraft, RunRecord
 from mull.run import Decided
-from mull.text import Shown, place, signed
+from mull.text import Shown, place, with_sign
 
 StopReason = Literal[
     "passed",
@@ -38,7 +38,7 @@ class Draft(PlainDraft):
     origin: Origin
     revises: int | None = None
     evaluation: Evaluation | None = None
-    change: Annotated[float | None, Shown("change", signed)] = None
+    change: Annotated[float | None, Shown("change", with_sign)] = None
 
     @property
     def score(self) -> float | None:
@@ -70,7 +70,7 @@ class Decision(Decided):
     draft: Annotated[int | None, Shown("after draft|number", place)]
     score: Annotated[float | None, Shown("score|number")]
     judged: Annotated[float | None, Shown("judged|number|extra")]
-    change: Annotated[float | None, Shown("change|extra", signed)]
+    change: Annotated[float | None, Shown("change|extra", with_sign)]
     threshold: float
     best: Annotated[int | None, Shown("best|number|extra", place)]
     best_score: Annotated[float | None, Shown("best score|number|extra")]
@@ -99,7 +99,7 @@ class ReflectOnResultResult(RunRecord):
     decisions: tuple[Decision, ...]
     revisions: int
     query: str
-    judges: Annotated[tuple[str, ...], Shown("judges", ", ".join)]
+    judges: Annotated[tuple[str, ...], Shown("judged by", ", ".join)]
     criteria: tuple[Criterion, ...]
     score_threshold: Annotated[float, Shown("threshold", "{:g}".format)]
     complexity: float | None = None

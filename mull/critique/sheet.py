@@ -104,7 +104,12 @@ def _facts(
     if evaluation and evaluation.spread is not None:
         note = "the largest difference between two judges"
         facts.append(parts.Fact("spread", f"{evaluation.spread:.2f}", note))
-    facts.append(parts.Fact("revisions", f"{seen.revisions} of at most {seen.max_revisions}"))
+    # Results of 0.1.0 do not have it.
+    most = seen.max_revisions
+    if most is None and request is not None:
+        most = request.max_revisions
+    at_most = "" if most is None else f" of at most {most}"
+    facts.append(parts.Fact("revisions", f"{seen.revisions}{at_most}"))
     if seen.complexity is not None:
         least = f"{request.min_complexity:g}" if request else "min_complexity"
         note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
@@ -212,7 +217,7 @@ def _steps(drafts: Sequence[Draft], decisions: Sequence[Decision]) -> tuple[part
     unshown, steps = {draft.index: draft for draft in drafts}, []
     for made in decisions:
         tone: parts.Tone = "plain"
-        words = f"{parts.outcome(made)}: {parts.reason_words(made)}"
+        words = f"{parts.next_words(made)}: {parts.reason_words(made)}"
         if made.draft is not None:
             draft = unshown.pop(made.draft, None)
             evaluation = draft.evaluation if draft else None

@@ -185,12 +185,9 @@ class Response(Made):
         return self.error is not None and self.spending is None
 
 
-NO_VOTE = "(no vote)"
-
-
 def answer_words(answer: str | None) -> str:
     """Write an answer so that it can be seen."""
-    return NO_VOTE if answer is None else answer.strip() or "(empty)"
+    return "(no vote)" if answer is None else answer.strip() or "(empty)"
 
 
 class Decision(Decided):
@@ -205,7 +202,7 @@ class Decision(Decided):
     wave: Annotated[int, Shown("wave|number")]
     total_responses: int
     valid_responses: int
-    vote: Annotated[str | None, Shown("vote", answer_words, NO_VOTE)]
+    vote: str | None
     leader: Annotated[str | None, Shown("leader|extra", answer_words, "none")]
     leader_votes: int
     runner_up_votes: int

@@ -24,7 +24,7 @@ from mull.text import claimed, tally_words, terminal_safe
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 EVEN, SCATTERED = 0.995, "widely scattered"
-NO_PROBABILITY = "a share, no probability"
+NO_PROBABILITY = "a share, not a probability"
 CLOSE = "two answers are close"
 MINORITY = "most votes are for other answers: this one leads, but has no majority"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
@@ -165,12 +165,13 @@ def _votes(seen: SelfConsistencyResult) -> parts.Table:
 def _decisions(decisions: Sequence[Decision], left_out: int) -> parts.Table:
     own = (
         (
+            "" if made.index is None else answer_words(made.vote),
             f"{made.leader_votes}-{made.runner_up_votes}",
             "" if None in (made.value, made.bound) else f"{made.value:.3g} vs {made.bound:.3g}",
         )
         for made in decisions
     )
-    heads = ("lead|number", "compared|extra")
+    heads = ("vote", "lead|number", "compared|extra")
     return parts.decision_table(Decision, decisions, heads, own, left_out)
 
 
@@ -193,7 +194,7 @@ def _steps(
                 f"entropy {made.normalized_entropy:.2f}  "
                 f"{terminal_safe(answer_words(made.leader), LEADER_COLUMNS)}  "
             )
-        words = f"{stands}{parts.outcome(made)}: {parts.reason_words(made)}"
+        words = f"{stands}{parts.next_words(made)}: {parts.reason_words(made)}"
         steps.append(parts.Step(words=words, tone="running" if made.stop else "plain"))
     return tuple(steps)
 

@@ -224,7 +224,7 @@ def test_a_line_that_is_wrong_is_named(cli: Cli, tmp_path: Path, text: str, said
         (("-",), "--command: say what is done"),
         (("-", *ONE, "--", "--id", "x"), "give them before --"),
         (("-", "--command", "turn", "--", "--session=x"), "can't stand after --"),
-        (("-", "--pause", "x"), "--retry takes FILE"),
+        (("-", "--pause", "x"), "only --retry can have a FILE too"),
         (("--id", "nothing-here"), "no batch has this id"),
     ],
 )

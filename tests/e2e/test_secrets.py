@@ -186,5 +186,5 @@ def test_a_command_line_without_the_key_says_so(world: World, command: str) -> N
     assert (done.returncode, done.stdout) == (2, "")
     if command != "review":
         assert "encrypted with the key 'main-2', which is not among the keys" in done.stderr
-        assert done.stderr.endswith("and workers that have keys refuse that.\n")
+        assert done.stderr.endswith("which workers with keys refuse.\n")
     assert len(done.stderr.splitlines()) == 1

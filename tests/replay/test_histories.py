@@ -1,6 +1,7 @@
 """Histories of earlier code, replayed by today's: a change that breaks one breaks running runs."""
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio import workflow
+from temporalio.activity import _Definition
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.exceptions import ApplicationError
@@ -24,6 +26,16 @@ from temporalio.worker import (
     WorkflowInboundInterceptor,
 )
 
+from activities.agents import AgentActivities
+from activities.code_tests.activity import TestingActivities
+from activities.critique import CritiqueActivities
+from activities.documents.retrieval import DocumentActivities
+from activities.environments.activity import Evaluator, Executor
+from activities.memory import MemoryActivities
+from activities.multipath import MultiPathActivities
+from activities.sampling import SamplingActivities
+from activities.tools.activity import ToolActivities
+from activities.turn import TurnActivities
 from mull.connection import DATA_CONVERTER
 from mull.critique.criteria import PRESETS, Criterion
 from mull.multipath.cases import entry_of, parse_tests
@@ -83,6 +95,32 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     await replay(path)
 
     assert spans.get_finished_spans() == ()
+
+
+ACTIVITIES = {
+    known.name: known
+    for kind in (
+        AgentActivities, CritiqueActivities, DocumentActivities, Evaluator, Executor,
+        MemoryActivities, MultiPathActivities, SamplingActivities, TestingActivities,
+        ToolActivities, TurnActivities,
+    )
+    for _, made in inspect.getmembers(kind, inspect.isfunction)
+    if (known := _Definition.from_callable(made))
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
+async def test_calls_that_an_earlier_version_scheduled_can_be_made(version: Path) -> None:
+    """A replay does not read the inputs of calls: a worker of today has to, for those in flight."""
+    read = 0
+    for path in version.glob("*.json"):
+        for event in WorkflowHistory.from_json(id_of(path), path.read_text()).events:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if known := ACTIVITIES.get(scheduled.activity_type.name):
+                inputs = scheduled.input.payloads
+                read += len(await DATA_CONVERTER.decode(inputs, known.arg_types))
+
+    assert read > 100
 
 
 class Outcome(WorkflowInboundInterceptor):

@@ -140,7 +140,7 @@ def test_agreement_is_said_to_be_no_probability() -> None:
     shown = told(finished(["A"] * 4 + ["B"] * 3 + ["C"] * 3, rule="fixed"))
 
     agreement = fact(shown, "agreement")
-    assert agreement.note == "uncertainty high; a share, no probability"
+    assert agreement.note == "uncertainty high; a share, not a probability"
     assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)
 
 

@@ -152,7 +152,7 @@ def test_without_a_map_agreement_is_no_probability() -> None:
     ended = run.result()
 
     assert (ended.probability_right, ended.calibration) == (None, None)
-    assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
+    assert fact(told(run), "agreement").note == "uncertainty low; a share, not a probability"
     assert str(ended.below(Bars(probability=0.5))).endswith("(there is no calibration map)")
 
 

@@ -282,12 +282,12 @@ spent      2 calls, 200 tokens in and 80 out, cost $0.00040
 """
 AGREED = """\
 Final Answer: A (Confidence: 1.00, Uncertainty: low)
-agreement  1.00  uncertainty low; a share, no probability
+agreement  1.00  uncertainty low; a share, not a probability
 spent      5 calls, 500 tokens in and 200 out, cost $0.0010
 """
 ONE_FAILED = """\
 Final Answer: A (Confidence: 1.00, Uncertainty: low)
-agreement  1.00  uncertainty low; a share, no probability
+agreement  1.00  uncertainty low; a share, not a probability
 attention  error Timeout: no: 1 x
 spent      9 calls, 900 tokens in and 360 out, cost $0.0018, and 3 calls without a reply, whose \
 charge is not known
