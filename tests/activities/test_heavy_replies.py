@@ -1,9 +1,11 @@
 """Replies that are heavy to read: none holds a worker up, however it is made."""
 
 import asyncio
+import gc
 import json
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -77,6 +79,14 @@ STREAMS = {
     "no line end": b"x" * 16 * 2**20,
 }
 HEAVY |= {name: (Scripted(events=[raw]), CUT) for name, raw in STREAMS.items()}
+
+
+@pytest.fixture(autouse=True)
+def _frozen() -> Iterator[None]:
+    """Leave what other tests made to no collection of garbage, as a worker does after its start."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 async def longest_hold(found: list[float]) -> None:

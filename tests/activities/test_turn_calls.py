@@ -242,8 +242,11 @@ async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:
     assert (alone.calls, str(alone.error).partition(":")[0]) == ((), "BrokenToolCall")
 
 
-FILTERED = "ContentPolicyViolationError: the provider's content filter took the reply"
-CUT = "CutOff: the reply was cut off after 7 tokens, while the model was thinking: raise --max-"
+FILTERED = "ContentPolicyViolationError: the provider's content filter took the reply$"
+CUT = (
+    "CutOff: the reply was cut off after 7 tokens, while the model was thinking:"
+    " raise --max-output-tokens$"
+)
 LARGE = r"TooLarge: .* answered 200 with a reply that is too large$"
 LOST = {
     "refused": (Scripted(text=None, refusal="no"), "no", "Refusal: the model refused to answer$"),

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
+
 from commands.embedded import Place, free_port, server_command
 from tests import forks
 from tests.conftest import _wait_for
@@ -73,6 +75,8 @@ def test_runs_go_on_from_a_backup(tmp_path: Path) -> None:
             for _ in patiently():
                 if any(each.get("seed") == SLOW for each in endpoint.requests):
                     break
+            else:
+                pytest.fail("the model was not called")
             database = first / "temporal.db"
             with closing(sqlite3.connect(database)) as live, closing(
                 sqlite3.connect(backup / "temporal.db")

@@ -133,7 +133,13 @@ async def test_a_second_interrupt_ends_all_at_once(
     await asyncio.to_thread(until_said, "up", tmp_path / "dev.log")
 
     os.kill(os.getpid(), signal.SIGINT)
-    first = await until(lambda: capsys.readouterr().err, lambda said: "Ctrl-C again" in said)
+    told: list[str] = []
+
+    def so_far() -> str:
+        told.append(capsys.readouterr().err)
+        return "".join(told)
+
+    first = await until(so_far, lambda said: "Ctrl-C again" in said)
     waits = not staying.done()
     os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(asyncio.CancelledError):

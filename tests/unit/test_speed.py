@@ -36,7 +36,7 @@ from mull.multipath import cases, extraction, markup, prompts, reflections, repo
 from mull.multipath.result import Source
 from mull.multipath.state import Critique, Passage
 from mull.multipath.suite import Case, Failure, Suite, TestFile
-from mull.sampling import answers
+from mull.sampling import answers, result
 from mull.sampling import prompts as questions
 from mull.sampling.replay import recorded
 from mull.sampling.request import AnswerKind, SelfConsistencyRequest
@@ -120,6 +120,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
+                result: "answer_words",
                 text: "claimed well_formed neutral revealed width fold words quoted encoded_size",
             }.items()
             for name in names.split()
@@ -288,7 +289,7 @@ def test_what_is_not_linear_is_found(
 
 NO_TEXTS = (
     "same_model grant replace score thing_words guardrail room room_for run_sheet table spaced "
-    "answer_words draft_table decision_table tally_words stopped details fitted approve thinking "
+    "draft_table decision_table tally_words stopped details fitted approve thinking "
     "turn_id output_limit time_out model_name option"
 )
 

@@ -5,7 +5,6 @@ import json
 import logging
 import random
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,14 +12,14 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
 
 import spans as rebuilding
 from activities.language_model.port import TransientModelError
 from commands import traces
 from mull import connection
 from mull.connection import connect
-from tests.conftest import Handle, begin, begin_reflecting, served, until_asked
+from tests.conftest import Handle, begin, begin_reflecting, failure, served, until_asked
 from tests.scripted import ScriptedModel
 from tests.workflows.test_spans import (
     CHAT,
@@ -72,12 +71,11 @@ def by_id(spans: Any) -> dict[int, Any]:
     return {identity(span).span_id: told(span) for span in spans}
 
 
-async def ask(client: Client, *answers: Any, **fields: Any) -> Handle:
+async def ask(client: Client, *answers: Any) -> Handle:
     """Ask for one sample, to the end of the run."""
     async with served(client, observed(ScriptedModel(sample=answers))):
-        handle = await begin(client, {**ASK, **fields})
-        with suppress(WorkflowFailureError):
-            await handle.result()
+        handle = await begin(client, ASK)
+        await handle.result()
     return handle
 
 
@@ -147,7 +145,10 @@ async def test_a_call_that_failed_for_good_is_rebuilt_from_its_failure(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
     """It has the id, parent, name and status that it had, and no attribute that it had not."""
-    handle = await ask(client, TransientModelError("no luck"), max_attempts=1)
+    model = ScriptedModel(sample=[TransientModelError("no luck")])
+    async with served(client, observed(model)):
+        handle = await begin(client, {**ASK, "max_attempts": 1})
+        await failure(handle)
     [made] = [span for span in spans.get_finished_spans() if span.name == CHAT]
 
     rebuilt = await rebuilt_of(client, handle.id)

@@ -59,7 +59,9 @@ async def test_own_episode_moves(found: Named, episode: Episode) -> None:
 
 async def test_own_odd_action(episode: Episode) -> None:
     """An action that can't be read is an observation."""
-    assert await episode.see("I would rather not") == ["That is no number. Write: guess N"]
+    result = await episode.act("I would rather not")
+
+    assert result == StepResult(observation="That is no number. Write: guess N")
 
 
 async def test_unknown_environment(found: Named) -> None:

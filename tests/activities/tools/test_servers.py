@@ -52,8 +52,9 @@ class Worker:
 
     @property
     def connection(self) -> Any:
-        """The newest connection to it."""
-        return self.server._connections[-1]
+        """The one connection to it."""
+        [connection] = self.server._connections
+        return connection
 
     async def listing(self, *names: str) -> Listing:
         return await self.run(self.activities.list_tools, ListTask(names=names or None))
@@ -228,7 +229,7 @@ async def test_a_call_that_only_reads_is_made_again_where_its_server_dies(worker
 async def test_a_server_that_was_killed_between_calls_is_started_anew(worker: Worker) -> None:
     """Nothing was under way, so that what writes is called too; nothing is left of the first."""
     await worker.call("forge")
-    connection = worker.connection
+    connection = worker.server._connections[-1]
     os.kill(int(worker.calls.with_suffix(".pid").read_text()), signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
         while not connection.ended():

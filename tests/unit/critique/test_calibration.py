@@ -227,8 +227,10 @@ def test_a_held_out_j_is_less() -> None:
     passes = [chance.random() < 0.3 + 0.4 * score for score in scores]
     best, held_out = recommend(scores, passes), held_out_youden(scores, passes)
 
+    assert best is not None
+    assert best.youden is not None
     assert held_out is not None
-    assert held_out < ((best and best.youden) or 0)
+    assert held_out < best.youden
     assert held_out_youden([0.1, 0.2, 0.8, 0.9] * 5, [NO, NO, YES, YES] * 5) == 1.0
     assert held_out_youden([], []) is None
 

@@ -73,7 +73,7 @@ async def test_memory_holds_the_last_three_reflections(client: Client, failures:
 NO_KEY = PermanentModelError("no key", "AuthenticationError")
 Ends = tuple[dict[str, list[Said]], dict[str, Any], dict[str, Any], list[dict[str, Any]]]
 # What is planned and reflected, what is asked for, and what has come in the end: fields of the
-# result, and of each episode.
+# result, of its reflections their number, and of each episode.
 ENDS: dict[str, Ends] = {
     "exhausted, the best episode": (
         {"plan": ["add[7]", "[answer] 5", "[answer] 4", "[answer] 3"]}, {"episode_limit": 3},
@@ -86,11 +86,11 @@ ENDS: dict[str, Ends] = {
     ),
     "a repeated reflection": (
         {"plan": FAILED * 2, "reflect": ["The same plan."] * 2}, {},
-        {"stop_reason": "repeated_reflection"}, [{}] * 2,
+        {"stop_reason": "repeated_reflection", "reflections": 1}, [{}] * 2,
     ),
     "a plateau": (
         {"plan": ["add[7]", "[answer] 5", *FAILED * 2]}, {"plateau_episodes": 2},
-        {"stop_reason": "plateau"}, [{}] * 3,
+        {"stop_reason": "plateau", "reflections": 2}, [{}] * 3,
     ),
     "the hidden test is run on the best answer and not on the last": (
         {"plan": ["add[9]", "[answer] 7", "add[8]", "[answer] 8"]},
@@ -122,7 +122,7 @@ async def test_how_a_run_ends(client: Client, end: Any) -> None:
     model = ScriptedModel(**{"reflect": reflections(5), **script})
     result = await solve(client, model, request)
 
-    assert fields.items() <= dict(result).items()
+    assert fields.items() <= (dict(result) | {"reflections": len(result.reflections)}).items()
     for expected, episode in zip(episodes, result.episodes, strict=True):
         assert expected.items() <= dict(episode).items()
     assert bool(result.doubt) == (result.status != "solved")
