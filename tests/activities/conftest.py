@@ -68,4 +68,3 @@ def claude(*parts: Body, **changes: Any) -> Scripted:
     known: Body = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
     known |= {"stop_reason": "end_turn", "usage": {"input_tokens": 11, "output_tokens": 7}}
     return Scripted(body=json.dumps(known | changes | {"content": parts}).encode())
-    return adapter
