@@ -106,7 +106,7 @@ def test_a_person_is_named() -> None:
     shown = told(finished(["A", put_in(1, "B", "Ann")]))
 
     assert column(shown.decisions, "decision")[2] == "stop: finished_by_person"
-    assert column(shown.decisions, "vote") == ["A", "B", "(no vote)"]
+    assert column(shown.decisions, "vote") == ["A", "B", ""]
     assert shown.steps[-1].words == 'stop: finished by "Ann" (unverified)'
 
 

@@ -175,7 +175,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     shown = sheet(run.record(step="waiting_for_review", review_until=until))
 
     assert shown.waiting == Waiting(until=until)
-    assert shown.steps[-1].words.endswith("→ review: max_revisions")
+    assert shown.steps[-1].words.endswith("→ a person's review: max_revisions")
     assert shown.answer is not None
     assert shown.answer.content == "Kafka keeps a log [1]. Report 1."
 
