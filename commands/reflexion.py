@@ -185,6 +185,8 @@ async def memory(
 ) -> Exit:
     """Show or clear a memory that runs of reflexion share.
 
+    A memory holds at most 3 reflections for each scope.
+
     For example:
 
         mull memory show parsing

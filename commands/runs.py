@@ -140,8 +140,9 @@ async def report(
     if found.loop is SESSION:
         fail(f"{run} is a session. Its turns have pages, such as {run}-turn-1.")
     if not found.loop.answers:
-        again = f"the same calibrate command with --id {run} and --html {html}"
-        fail(f"{run} is a batch of runs. To write its findings, run {again}.")
+        findings = f"repeat the calibrate or compare command with --id {run} --html {html}"
+        said = f"{run} is a batch; each of its runs has a page (see mull batch --id {run})."
+        fail(f"{said} For the findings of a measurement, {findings}.")
     if found.goes_on:
         fail(f"the run has not ended. Follow it with `mull watch {run}`.")
     place = place_for("--html", html)

@@ -358,13 +358,14 @@ async def test_what_a_batch_does_not_take_is_refused(
     cli: Cli, client: Client, tmp_path: Path
 ) -> None:
     run = await detached(cli, client, tmp_path / "labelled.jsonl", "refusing")
-    again = f"the same calibrate command with --id {run} and --html page.html"
+    findings = f"repeat the calibrate or compare command with --id {run} --html page.html"
     refusals = {
         ("add", run, "7"): "only runs of `ask` take answers.",
         ("review", run): f"{run} is a batch of runs; it can't be reviewed.",
         ("review", run, "--accept"): f"{run} is a batch of runs; it can't be reviewed.",
         ("report", run, "--html", "page.html"): (
-            f"{run} is a batch of runs. To write its findings, run {again}."
+            f"{run} is a batch; each of its runs has a page (see mull batch --id {run})."
+            f" For the findings of a measurement, {findings}."
         ),
     }
 

@@ -80,6 +80,6 @@ def until_step(world: World, identity: str, stage: str) -> None:
     for _ in patiently(0.2):
         shown = world.type("show", identity)
         seen = json.loads(shown.stdout) if shown.returncode == 0 else {}
-        if seen.get("phase") == stage and seen["step"] > seen["of"] / 2:
+        if seen.get("step") == stage and seen["done"] > seen["of"] / 2:
             return
     pytest.fail(f"{identity} did not come to {stage}: {shown.stderr}")
