@@ -131,9 +131,9 @@ def reflect(
     certain criteria, such as no_sources, does nothing without them, even if --guardrail names
     it.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, or none that
-    a judge could score (--accept-any makes this 0), or below --require-score, 5 cancelled, 130
-    detached (the run goes on).
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, one that was
+    cut off, or none that a judge could score (--accept-any makes these 0), or below
+    --require-score, 5 cancelled, 130 detached (the run goes on).
     """
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.")

@@ -46,7 +46,8 @@ def turn(
     The answer goes to standard output, everything else to standard error.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer within the
-    budget (--accept-any makes this 0), 5 cancelled, 130 detached (the turn goes on).
+    budget, or one that was cut off (--accept-any makes these 0), 5 cancelled, 130 detached (the
+    turn goes on).
     """
     fields["message"] = start.subject_of(message, "the message")
     if fields["stream"] is None and not new.detach:
