@@ -29,7 +29,6 @@ from activities.doctor import DEPLOYMENT
 from activities.environments.port import Environment, Named, environments_in
 from activities.language_model import port as models
 from activities.language_model.layers import ObservedModel, PacedModel
-from activities.language_model.port import Abilities, LanguageModel
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxError
 from activities.tools import port as tools
@@ -206,9 +205,9 @@ def parse(arguments: Sequence[str]) -> WorkerOptions:
     return options
 
 
-def supposed(_: str | None) -> Abilities:
+def supposed(_: str | None) -> models.Abilities:
     """Suppose that a model takes tools, and has no setting for how it thinks."""
-    return Abilities(tools=True, effort=False)
+    return models.Abilities(tools=True, effort=False)
 
 
 class Adapters(NamedTuple):
@@ -217,9 +216,9 @@ class Adapters(NamedTuple):
     `abilities` tells how a model takes tools and thinks, without a call of it.
     """
 
-    model: LanguageModel | None = None
+    model: models.LanguageModel | None = None
     retriever: Library | None = None
-    abilities: Callable[[str | None], Abilities] = supposed
+    abilities: Callable[[str | None], models.Abilities] = supposed
 
 
 @contextlib.contextmanager
