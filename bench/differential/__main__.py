@@ -5,9 +5,9 @@
 For a rewrite that is to change nothing. Each version is used by its command line alone, is served
 by a worker of its own, and asks a model by script, which also fails. Scenarios are drawn by the
 seed: options, faults of the provider, a person's reviews, additions and ends, and in every tenth
-the worker is killed by SIGKILL while a given call is open. Compared are the calls of the model with
-their bodies and order, the exit codes, and what `--json` prints, so decisions with their numbers,
-answer, stop reason, warnings and cost.
+the worker is killed by SIGKILL while a given call is open, if the run makes so many. Compared are
+the calls of the model with their bodies and order, the exit codes, and what `--json` prints, so
+decisions with their numbers, answer, stop reason, warnings and cost.
 
 The order counts only of calls of which one was over before the other began, in both versions, and
 not between samples that differ by their seed alone, or between rollouts of a training. Of a run
@@ -42,11 +42,11 @@ from bench.differential.versions import ROOT, Version, checkout
 
 # The last commit before the rewrite.
 BASE = "6796291a3dc450d7a5d754f1c82bfd62ae3df7a0"
-AT_ONCE, MOST_SHOWN = 8, 8
+AT_ONCE, MOST_SHOWN = 24, 8
 
 
 async def outcomes(version: Version, scenarios: Sequence[Scenario]) -> dict[str, Outcome]:
-    """Make every run in one version: several at once, and those with a kill one by one."""
+    """Make every run in one version, several at once; those with a kill share it."""
     slots, found = asyncio.Semaphore(AT_ONCE), dict[str, Outcome]()
 
     async def one(scenario: Scenario) -> None:
@@ -54,11 +54,11 @@ async def outcomes(version: Version, scenarios: Sequence[Scenario]) -> dict[str,
             found[scenario.name] = await version.make(scenario)
 
     began = time.monotonic()
+    killed = [each for each in scenarios if each.kill]
     async with version.served():
         await asyncio.gather(*(one(each) for each in scenarios if not each.kill))
-        for scenario in scenarios:
-            if scenario.kill:
-                await one(scenario)
+        for first in range(0, len(killed), AT_ONCE):
+            found |= await version.make_with_a_kill(killed[first : first + AT_ONCE])
     print(f"{version.root}: {len(found)} runs in {time.monotonic() - began:.0f} s", flush=True)
     if lost := version.script.calls.get(""):
         print(f"{len(lost)} calls of a model do not tell their run, and are not compared")
@@ -93,7 +93,7 @@ def report(
         kinds = {
             "calls": calls,
             "with faults": sum(each.disturbed for each in own),
-            "killed": sum(each.kill > 0 for each in own),
+            "killed": sum(before[each.name].killed and after[each.name].killed for each in own),
             "with a person": sum(
                 len(before[each.name].commands) > len(each.commands) for each in own
             ),

@@ -16,6 +16,8 @@ ADDED = {
     "train": r"(?:trained\[\d+\]\.result\.)?(?:model|\w+\.by_task\..*)",
     "batch": r"done|pages|pages_accepted",
 }
+# What `review --json` of the earlier version calls otherwise than its result does.
+RENAMED = {"leader": "final_answer", "confidence": "consensus_confidence"}
 # Differs from run to run.
 VOLATILE = {
     *("at", "timestamp", "seconds", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "run_id"),
@@ -57,6 +59,7 @@ class Outcome:
     commands: list[Ended] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     trained: list[dict[str, Any]] = field(default_factory=list)
+    killed: bool = False
 
 
 class Comparison(NamedTuple):
@@ -102,6 +105,9 @@ def compare_documents(
     """Compare two JSON documents value by value, and add to what was found."""
     left_out = VOLATILE | (AFTER_A_KILL if killed else set())
     before, after = dict(leaves(base, left_out)), dict(leaves(new, left_out))
+    for path, renamed in RENAMED.items():
+        if path in before and path not in after:
+            before[renamed] = before.pop(path)
     for path in [*before, *(path for path in after if path not in before)]:
         if path in before and path in after:
             if before[path] != after[path]:

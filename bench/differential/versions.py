@@ -13,6 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -155,18 +156,33 @@ class Version:
         found.trained = self.trainer.noted[scenario.name]
         return found
 
+    async def make_with_a_kill(self, scenarios: Sequence[Scenario]) -> dict[str, Outcome]:
+        """Make runs at once; the worker is killed once each has its call open, or has ended."""
+        runs = {each.name: asyncio.create_task(self.make(each)) for each in scenarios}
+        due = set[str]()
+        while len(due) < sum(not run.done() for run in runs.values()):
+            await asyncio.sleep(0.02)
+            due = {each.name for each in scenarios if self.script.is_due(each)}
+        self._worker.kill()
+        await self._worker.wait()
+        await self._start_worker()
+        for scenario in scenarios:
+            self.script.go_on(scenario)
+        made = {name: await run for name, run in runs.items()}
+        return {name: replace(found, killed=name in due) for name, found in made.items()}
+
     async def _disturb(self, scenario: Scenario, found: Outcome) -> None:
-        """Kill the worker, or give a command, once so many calls were made."""
-        if not scenario.kill and scenario.act is None:
+        """Give a command once so many calls were made."""
+        if scenario.act is None:
             return
         while not self.script.is_due(scenario):  # noqa: ASYNC110 - the endpoint is a thread
             await asyncio.sleep(0.02)
-        doing = self._kill() if scenario.act is None else self._act(scenario, found)
+        doing = asyncio.create_task(self._act(scenario, found))
         try:
-            await asyncio.shield(done := asyncio.create_task(doing))
+            await asyncio.shield(doing)
         except asyncio.CancelledError:
             # The run has ended meanwhile.
-            await done
+            await doing
         finally:
             self.script.go_on(scenario)
 
@@ -174,11 +190,6 @@ class Version:
         assert scenario.act
         first, *rest = scenario.act[1]
         found.commands.append(await self._mull(first, scenario.name, *rest, "--json"))
-
-    async def _kill(self) -> None:
-        self._worker.kill()
-        await self._worker.wait()
-        await self._start_worker()
 
     async def _review(self, scenario: Scenario, found: Outcome) -> None:
         """Give the next review whenever the run waits for one, and accept after the last one."""

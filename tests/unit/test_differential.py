@@ -65,6 +65,14 @@ def test_a_field_that_was_added_on_purpose_is_no_difference() -> None:
     assert documents(after, {"drafts": [{"finish_reason": "length"}]}, ADDED["agent"]).differences
 
 
+def test_a_value_with_a_new_name_is_compared() -> None:
+    """Its name alone is no difference."""
+    before = {"leader": "9"}
+
+    assert not documents(before, {"final_answer": "9"}).differences
+    assert documents(before, {"final_answer": "8"}).differences
+
+
 def told(base: list[Call], new: list[Call], *, killed: bool = False) -> list[str]:
     return compare(Outcome(calls=base), Outcome(calls=new), killed=killed).differences
 
