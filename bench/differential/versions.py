@@ -227,7 +227,8 @@ class Version:
             process.kill()
             printed, said = await process.communicate()
         except asyncio.CancelledError:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
             await process.communicate()
             raise
         text = printed.decode()
