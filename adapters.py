@@ -39,7 +39,8 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import Exit, fail, run_page, wrong_usage
-from mull.connection import TASK_QUEUE, ConfigurationError
+from mull.connection import TASK_QUEUE
+from mull.errors import ConfigurationError
 from mull.multipath.request import Limits
 from mull.request import explain, parse_request
 from mull.turn.approval import ToolRule

@@ -44,7 +44,8 @@ from activities.doctor import DEPLOYMENT, versions_in_use
 from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from mull import telemetry
-from mull.connection import ConfigurationError, address, pollers
+from mull.connection import address, pollers
+from mull.errors import ConfigurationError
 from mull.keys import UnreadableError
 
 UNVERSIONED = "unversioned"

@@ -27,7 +27,7 @@ from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.environments.activity import Evaluator, Executor, LiveEnvironments
-from activities.environments.port import Named, queue_of
+from activities.environments.port import Named
 from activities.installation import (
     answering_checks,
     call_checks,
@@ -65,15 +65,9 @@ from adapters import (
 )
 from commands.command import end_after, end_process, read_secrets
 from mull import telemetry
-from mull.connection import (
-    CALIBRATION,
-    GRACE_SECONDS,
-    ConfigurationError,
-    NoServerError,
-    connect,
-    silence,
-    strict,
-)
+from mull.connection import CALIBRATION, GRACE_SECONDS, connect, silence, strict
+from mull.errors import ConfigurationError, NoServerError
+from mull.queues import queue_of
 from mull.text import terminal_safe
 from service import (
     REBUILDS,
@@ -416,8 +410,7 @@ def main(arguments: Sequence[str]) -> int:
         set_up_runtime(options.metrics)
         asyncio.run(serve(options, options.health and Health(options.health), flush))
     except NoServerError as error:
-        hint = "Set TEMPORAL_ADDRESS, or start one with `mull dev`"
-        return _failed(options, 3, f"{error}.\n{hint}")
+        return _failed(options, 3, f"{error.fact}.\n{error.advice.rstrip('.')}")
     except ConfigurationError as error:
         return _failed(options, 2, str(error))
     except SandboxError as error:

@@ -12,7 +12,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from commands.command import fail, tell
-from mull.connection import EXPANDED_BYTES, ConfigurationError, chosen_codec, expanded
+from mull.connection import EXPANDED_BYTES, chosen_codec, expanded
+from mull.errors import ConfigurationError
 from mull.keys import ENCRYPTED, UnreadableError
 
 VARIABLE = "MULL_CODEC_TOKEN"

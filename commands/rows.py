@@ -17,14 +17,15 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, new_id, tell
+from commands.command import Exit, tell
 from commands.lines import Chosen, Given, Page
-from commands.loops import BATCH, Loop, request_of
 from commands.pages import NOT_KEPT, batch_by, followed, loop_of_runs, opened, side_by_side
 from commands.terminal import print_sheet
 from mull.batch.loop import Batch
 from mull.batch.request import LABELS, PAGE_ID, BatchPage, BatchRequest
 from mull.batch.result import BatchResult, BatchRun, RunStatus
+from mull.client import new_id
+from mull.loops import BATCH, Loop
 from mull.text import tally_words, terminal_safe, well_formed
 
 COLUMNS = (
@@ -61,7 +62,7 @@ async def _rows(
     for number in range(request.pages):
         found, runs = await batch_by(client, identity + PAGE_ID.format(number)), None
         if found is not None:
-            own = await request_of(client, found)
+            own = await found.request()
             with suppress(WorkflowFailureError):
                 runs = (await found.handle.result()).runs
         elif pages:

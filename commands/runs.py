@@ -29,25 +29,15 @@ from commands.command import (
     write_file,
 )
 from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
-from commands.loops import (
-    ASKED,
-    BATCH,
-    LOOPS,
-    SAMPLING,
-    SESSION,
-    TURN,
-    FoundRun,
-    Handle,
-    look,
-    reach,
-    request_of,
-    standing_of,
-    status_words,
-)
+from commands.found import reach, status_words
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
 from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
+from mull.client import ASKED
+from mull.handle import Run
 from mull.keys import UnreadableError
+from mull.loops import BATCH, LOOPS, SAMPLING, SESSION, TURN
+from mull.progress import Handle, look
 from mull.text import tally_words, terminal_safe, usd
 
 SHOWN = (
@@ -104,7 +94,7 @@ async def show(
         run_id, sheet = found.description.run_id, loop.sheet(result)
         wanted = Wanted(as_json, accept_any)
         return show_result(handle, loop, sheet, result, run_id, wanted, decisions=True)
-    seen = await standing_of(found)
+    seen = await found.look()
     if as_json:
         sys.stdout.write(seen.model_dump_json() + "\n")
     else:
@@ -122,7 +112,7 @@ async def watch(
     Example: mull watch ask-is-91-prime-7f3a91c2
     """
     found = await reach(client, run)
-    request = await request_of(client, found)
+    request = await found.request()
     return await follow(found.handle, found.loop, request, Wanted(as_json, accept_any))
 
 
@@ -151,7 +141,7 @@ async def report(
     except WorkflowFailureError as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
         fail(said, failure_code(error))
-    request = await request_of(client, found)
+    request = await found.request()
     seen = found.description
     facts = RunFacts(
         run,
@@ -228,8 +218,8 @@ async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
             handle: Handle = client.get_workflow_handle(
                 row["id"], run_id=row["run_id"], result_type=SAMPLING.result
             )
-            found = FoundRun(handle, SAMPLING, await handle.describe())
-            request, result = await request_of(client, found), await handle.result()
+            found = Run[Any](client, SAMPLING, handle)
+            request, result = await found.request(), await handle.result()
             if request and any(response.author is None for response in result.responses):
                 yield log_line(request, result)
 
@@ -266,7 +256,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
         elif newest and clear and not asked and loop is not BATCH:
             # It was started by another client: its history has what it was asked.
             handle = client.get_workflow_handle(run.id, run_id=run.run_id)
-            request = await request_of(client, FoundRun(handle, loop, run))
+            request = await Run[Any](client, loop, handle, run).request()
             about = request and getattr(request, request.subject_field)
             asked = about and terminal_safe(about, SUBJECT_COLUMNS)
     return {

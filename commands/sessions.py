@@ -19,8 +19,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, fail, need_workers, option_of, print_id, sized, tell
 from commands.follow import LOOK_SECONDS, Wanted, follow
-from commands.loops import SESSION, TURN, Handle, look, reach, request_of
+from commands.found import described
 from mull.connection import TASK_QUEUE
+from mull.handle import find
+from mull.loops import SESSION, TURN
+from mull.progress import Handle, look
 from mull.request import PERSON_PRIORITY
 from mull.text import tally_words
 from mull.turn.result import ToolTurnResult
@@ -109,16 +112,13 @@ async def _sent(
 
 async def _going_on(client: Client, session: str, request: SessionRequest) -> SessionRequest | None:
     """Return the request that begins a session, where an earlier one stood; None if it is open."""
-    try:
-        found = await reach(client, session)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
+    if await described(client, session) is None:
         return request
+    found = await find(client, session)
     if found.loop is not SESSION:
         fail(f"{session} is a run of its own and not a session. Choose another id.")
     if found.goes_on:
-        began = await request_of(client, found)
+        began = await found.request()
         others = [
             option_of(SessionRequest, name)
             for name in sorted(request.model_fields_set)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from commands.command import Exit, Id, Json, fail, flag, tell, with_client
-from commands.loops import reach, request_of
+from commands.found import reach
 from mull.telemetry import ENDPOINT
 from mull.text import tally_words, terminal_safe
 
@@ -36,7 +36,7 @@ def traces(run: Id, send: Send = False, as_json: Json = False) -> None:
 async def _traces(client: "Client", run: str, sends: bool, as_json: bool) -> Exit:
     found = await reach(client, run)
     # As in every command, a run that can't be read here is an error.
-    await request_of(client, found)
+    await found.request()
     # This imports the worker, with every workflow: it takes a second.
     import spans
     from mull import telemetry

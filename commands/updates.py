@@ -30,9 +30,11 @@ from commands.command import (
     tell,
     with_client,
 )
-from commands.loops import BATCH, SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
+from commands.found import reach_open
 from commands.terminal import print_review
 from mull.connection import TASK_QUEUE
+from mull.handle import Run
+from mull.loops import BATCH, SAMPLING, SESSION, TURN
 from mull.request import Finish, Review
 from mull.sampling.result import PersonsAnswer
 from mull.text import lasting_words, revealed, until_words
@@ -207,7 +209,7 @@ async def _permit(
     if found.loop is not TURN:
         turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"only calls of `turn` can be allowed or denied.{turns}")
-    seen = await standing_of(found)
+    seen = await found.look()
     # If the call does not wait for an answer, the run says so.
     for one in (one for one in seen.questions if one.call == said.call):
         again = f"look at it again:\n    mull review {run}"
@@ -227,7 +229,7 @@ async def _permit(
 
 async def _show(client: Client, run: str, as_json: bool) -> Exit:
     found = await _reviewable(client, run)
-    seen, loop = await standing_of(found), found.loop
+    seen, loop = await found.look(), found.loop
     sheet = loop.sheet(seen)
     if sheet.waiting is None:
         fail(f"the run is not waiting for a review. See `mull show {run}`.")
@@ -257,7 +259,7 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-async def _reviewable(client: Client, run: str) -> FoundRun:
+async def _reviewable(client: Client, run: str) -> Run[Any]:
     found = await reach_open(client, run)
     if not found.loop.answers:
         kind = "session" if found.loop is SESSION else "batch of runs"
@@ -269,7 +271,7 @@ async def _reviewable(client: Client, run: str) -> FoundRun:
     return found
 
 
-async def _update(client: Client, run: FoundRun, name: str, argument: object) -> Any:
+async def _update(client: Client, run: Run[Any], name: str, argument: object) -> Any:
     """Send an update and return its result, or exit if it is refused."""
     await need_workers(client, (TASK_QUEUE,), "update")
     try:

@@ -1,8 +1,105 @@
 """Mull: what the words mean, how decisions are made, and how a Temporal server is reached.
 
+For programs there is the client, and the same without async:
+
+    async with mull.connect() as m:
+        run = await m.ask("Is 91 prime?")
+        print(run.final_answer, run.id)
+
+    print(mull.ask("Is 91 prime?").final_answer)
+
 The core is pure: `agents`, `batch`, `critique`, `multipath`, `sampling`, `turn`, and the modules
 that they share (`run`, `request`, `drafts`, `replies`, `sheet`, `details`, `text`) use the standard
 library, pydantic, and libraries that compute and touch nothing, such as markdown-it-py: no clock,
-randomness, network or Temporal. Beside it are `connection`, `encryption`, `keys` and `telemetry`.
-Nothing is imported before it is used, and nothing of Mull's other packages is needed.
+randomness, network or Temporal. Beside it are `connection`, `encryption`, `keys` and `telemetry`,
+and the `client`. Nothing is imported before it is used, and nothing of Mull's other packages is
+needed.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mull.agents.request import ReflexionRequest
+    from mull.agents.result import ReflexionResult
+    from mull.batch.request import BatchRequest
+    from mull.batch.result import BatchResult
+    from mull.client import Client, connect
+    from mull.critique.request import ReflectOnResultRequest
+    from mull.critique.result import ReflectOnResultResult
+    from mull.errors import (
+        ConfigurationError,
+        DoubtfulError,
+        MullError,
+        NoServerError,
+        NoWorkerError,
+        RequestError,
+        RunCancelledError,
+        RunFailedError,
+    )
+    from mull.handle import Run
+    from mull.multipath.request import MultiPathRequest
+    from mull.multipath.result import MultiPathResult
+    from mull.sampling.request import SelfConsistencyRequest
+    from mull.sampling.result import SelfConsistencyResult
+    from mull.turn.request import ToolTurnRequest
+    from mull.turn.result import ToolTurnResult
+
+__all__ = [
+    "BatchRequest",
+    "BatchResult",
+    "Client",
+    "ConfigurationError",
+    "DoubtfulError",
+    "MullError",
+    "MultiPathRequest",
+    "MultiPathResult",
+    "NoServerError",
+    "NoWorkerError",
+    "ReflectOnResultRequest",
+    "ReflectOnResultResult",
+    "ReflexionRequest",
+    "ReflexionResult",
+    "RequestError",
+    "Run",
+    "RunCancelledError",
+    "RunFailedError",
+    "SelfConsistencyRequest",
+    "SelfConsistencyResult",
+    "ToolTurnRequest",
+    "ToolTurnResult",
+    "connect",
+]
+
+_HOMES = {
+    "agents.request": ("ReflexionRequest",),
+    "agents.result": ("ReflexionResult",),
+    "batch.request": ("BatchRequest",),
+    "batch.result": ("BatchResult",),
+    "client": ("Client", "connect"),
+    "critique.request": ("ReflectOnResultRequest",),
+    "critique.result": ("ReflectOnResultResult",),
+    "errors": (
+        "ConfigurationError", "DoubtfulError", "MullError", "NoServerError", "NoWorkerError",
+        "RequestError", "RunCancelledError", "RunFailedError",
+    ),
+    "handle": ("Run",),
+    "multipath.request": ("MultiPathRequest",),
+    "multipath.result": ("MultiPathResult",),
+    "sampling.request": ("SelfConsistencyRequest",),
+    "sampling.result": ("SelfConsistencyResult",),
+    "turn.request": ("ToolTurnRequest",),
+    "turn.result": ("ToolTurnResult",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'mull' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"mull.{_HOME_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

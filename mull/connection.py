@@ -38,28 +38,18 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
+from mull import queues
+from mull.errors import ConfigurationError, NoServerError
 from mull.keys import CLEAR, CODEC, ENCRYPTED, ENCRYPTION_KEYS, REFUSED, UnreadableError
 from mull.request import Request, Result, explain, parse_request, short_name, told
 from mull.text import terminal_safe
 
-TASK_QUEUE = "mull"
+TASK_QUEUE = queues.WORKFLOWS
 CALIBRATION = "MULL_CALIBRATION"
 DEFAULT_ADDRESS = "localhost:7233"
+START_ONE = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 # The SDK's name of the update, and the query, that read a workflow's stream.
 STREAM_POLL = "__temporal_workflow_stream_poll"
-
-
-class NoServerError(Exception):
-    """No Temporal server answers at `address`; an unusual `reason` is part of the message."""
-
-    def __init__(self, address: str, reason: str) -> None:
-        usual = "refused" in reason.lower()
-        more = "" if usual else f" ({terminal_safe(reason, 200)})"
-        super().__init__(f"no Temporal server answers at {address}{more}")
-
-
-class ConfigurationError(Exception):
-    """Temporal's environment configuration is not valid: a profile, an address or a file."""
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
@@ -290,7 +280,10 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
             runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
         )
     except RuntimeError as error:
-        raise NoServerError(config["target_host"], str(error)) from error
+        reason = str(error)
+        more = "" if "refused" in reason.lower() else f" ({terminal_safe(reason, 200)})"
+        said = f"no Temporal server answers at {config['target_host']}{more}"
+        raise NoServerError(said, START_ONE) from error
     except ValueError as error:
         raise ConfigurationError(
             f"Temporal's configuration: {terminal_safe(str(error), 200)}"
@@ -320,6 +313,11 @@ async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
             if each.last_access_time.ToDatetime(UTC) > since:
                 found.add((each.identity, each.deployment_options.build_id))
     return found
+
+
+async def unserved(client: Client, queues: Sequence[str]) -> list[str]:
+    """List the task queues that no worker has polled recently. Raises RPCError."""
+    return [queue for queue in queues if not await pollers(client, queue)]
 
 
 @cache

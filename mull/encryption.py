@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
 
+from mull import queues
 from mull.keys import (
     BOUND_TO,
-    CODE_QUEUE,
     CODEC,
     ENCRYPTED,
     ENCRYPTION_KEYS,
@@ -73,7 +73,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
     def with_context(self, context: SerializationContext) -> Self:
         """Return the codec for an activity's inputs and results, or for a run's payloads."""
         other, queue = copy(self), getattr(context, "activity_task_queue", None)
-        other._id = self._for_code if queue == CODE_QUEUE else self._usual
+        other._id = self._for_code if queue == queues.CODE else self._usual
         other._place = _place(context)
         return other
 

@@ -13,8 +13,6 @@ from mull.text import terminal_safe
 ENCRYPTION_KEYS, CODEC, CLEAR = "MULL_ENCRYPTION_KEYS", "MULL_CODEC", "MULL_CLEAR"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 8
-# The queue of untrusted code, which has keys of its own.
-CODE_QUEUE = "mull-code"
 # As in Temporal's samples, so that the Web UI and others recognise a payload and name its key.
 ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"

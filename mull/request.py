@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     FailFast,
     Field,
+    PrivateAttr,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -143,6 +144,13 @@ class Result(Record):
     """What a run returns; `answer_field` names the text that is never cut."""
 
     answer_field: ClassVar[str] = "answer"
+    # No part of what is recorded: whoever reads the record knows whose it is.
+    _id: str = PrivateAttr("")
+
+    @property
+    def id(self) -> str:
+        """The id of its run, which is known to whoever got it from the server; empty elsewhere."""
+        return self._id
 
 
 def told(value: Any) -> Any:

@@ -36,8 +36,9 @@ from activities.language_model.port import LanguageModel
 from adapters import QUEUES
 from commands.embedded import Place, free_port, server_command
 from mull import telemetry
-from mull.connection import TASK_QUEUE, NoServerError, connect
+from mull.connection import TASK_QUEUE, connect
 from mull.critique.result import ReflectOnResultResult
+from mull.errors import NoServerError
 from mull.sampling.result import SelfConsistencyResult
 from tests.hangs import pytest_runtest_call, pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401 - they are hooks
 from tests.patience import PATIENCE, patiently

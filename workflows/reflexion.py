@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
         Executor,
         digest_of,
     )
-    from activities.environments.port import TaskRef, queue_of
+    from activities.environments.port import TaskRef
     from activities.memory import MemoryActivities, MemoryTask, RememberTask
     from mull import telemetry
     from mull.agents.loop import Reflexion
@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.agents.result import Decision, ReflexionResult
     from mull.agents.sheet import sheet
     from mull.connection import TASK_QUEUE
+    from mull.queues import queue_of
     from mull.request import explain as explain_request
     from mull.run import Part
     from workflows import base

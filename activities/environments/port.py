@@ -11,8 +11,6 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field, FiniteFloat
 
-from activities.sandbox import port as sandboxes
-from activities.tools import port as tools
 from activities.tools.functions import members_of
 from mull.agents.memory import PlannerExample, ReflectorExample
 from mull.agents.result import VerifiedBy
@@ -23,11 +21,6 @@ CODE = "code"
 # Bounds keep sums finite, and short names leave a result room for all metrics.
 Worth = Annotated[float, Field(ge=-1e9, le=1e9)]
 MetricName = Annotated[str, Field(max_length=100)]
-
-
-def queue_of(environment: str) -> str:
-    """Name the queue of an environment: untrusted code runs on a queue without tools' secrets."""
-    return sandboxes.TASK_QUEUE if environment == CODE else tools.TASK_QUEUE
 
 
 class TaskError(Exception):

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from mull import queues
 from mull.connection import heartbeating
 from mull.drafts import Receipt
 from mull.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
@@ -26,7 +27,7 @@ from mull.run import Spending
 from mull.turn.budget import Effort
 from mull.turn.tools import AskedCall, Tool
 
-TASK_QUEUE = "mull-llm"
+TASK_QUEUE = queues.LLM
 # Patterns for the models that requests may name, separated by commas.
 MODELS = "MULL_MODELS"
 

@@ -11,14 +11,14 @@ from pydantic import Field, StringConstraints, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from mull import queues
 from mull.connection import heartbeating
-from mull.keys import CODE_QUEUE
 from mull.multipath.request import Limits, PackageName
 from mull.request import Record, Request
 from mull.telemetry import OUTCOMES, activity_meter
 from mull.text import encoded_size
 
-TASK_QUEUE = CODE_QUEUE
+TASK_QUEUE = queues.CODE
 PROGRAM_BYTES = 1_000_000
 FILES = 200
 

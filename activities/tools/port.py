@@ -4,12 +4,13 @@ from typing import Any, Protocol, Self
 
 from activities.documents.retrieval import Retriever
 from activities.sandbox import port as sandboxes
+from mull import queues
 from mull.request import Record
 from mull.text import well_formed
 from mull.turn.approval import ToolRule
 from mull.turn.tools import RESULT_BYTES, CallStatus, Tool, cut_middle
 
-TASK_QUEUE = "mull-tools"
+TASK_QUEUE = queues.TOOLS
 RUN_PYTHON = "run_python"
 
 

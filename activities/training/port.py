@@ -12,12 +12,13 @@ training run has a folder there, named by its workflow's id:
 
 from pydantic import Field, FiniteFloat
 
+from mull import queues
 from mull.agents.rating import Pairing, RatedPair
 from mull.agents.request import Tuning
 from mull.agents.training_result import BufferCounts, RetroformerTrainingResult, Stage
 from mull.request import Frozen, Record
 
-TASK_QUEUE = "mull-train"
+TASK_QUEUE = queues.TRAIN
 VARIABLE = "MULL_ARTIFACTS"
 BUFFER = "replay-buffer.jsonl"
 # The signal by which a stage reports its progress to its run.

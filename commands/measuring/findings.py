@@ -12,7 +12,6 @@ from commands import pages, plans
 from commands.command import (
     Exit,
     fail,
-    new_id,
     options_of,
     place_for,
     print_id,
@@ -21,13 +20,15 @@ from commands.command import (
     write_file,
 )
 from commands.follow import Wanted
+from commands.found import described
 from commands.lines import Chosen, Given, Page
-from commands.loops import LOOPS, described
 from commands.page import page_html
 from commands.plans import Findings, Read
 from commands.terminal import print_sheet
 from mull.batch.request import ID_BYTES, PAGE_ID, BatchRequest
 from mull.batch.result import BatchResult, BatchRun
+from mull.client import new_id
+from mull.loops import LOOPS
 from mull.text import encoded_size
 
 

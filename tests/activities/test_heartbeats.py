@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from mull.connection import ConfigurationError, heartbeating, silence
+from mull.connection import heartbeating, silence
+from mull.errors import ConfigurationError
 from tests.activities.test_pace import virtually
 from workflows.calls import work_times
 

@@ -17,8 +17,8 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.loops import LOOPS
 from mull.connection import TASK_QUEUE
+from mull.loops import LOOPS
 from tests.activities.test_turn_calls import calling
 from tests.scripted import judgement
 from tests.scripted_endpoint import Body, Scripted

@@ -17,7 +17,8 @@ from typing import Any, Self
 from temporalio.client import Client
 
 from commands.embedded import Place, free_port, server_command
-from mull.connection import NoServerError, connect
+from mull.connection import connect
+from mull.errors import NoServerError
 from tests import forks
 from tests.chaos.runs import made, replied
 from tests.patience import PATIENCE, SILENCE

@@ -19,7 +19,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from commands.embedded import Place, free_port, server_command
-from mull.connection import NoServerError, connect
+from mull.connection import connect
+from mull.errors import NoServerError
 from tests import forks
 from tests.activities.test_turn_calls import calling
 from tests.e2e.conftest import commands_beside, sink, worker

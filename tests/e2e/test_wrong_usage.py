@@ -13,10 +13,10 @@ SUM = "What is the sum of the first 10 prime numbers?"
 
 # A command, its variables, and the one line that is said.
 WRONG: list[tuple[tuple[str, ...], dict[str, str], str]] = [
-    (("show", "no-such-run"), {}, "no run has this id"),
-    (("finish", "no-such-run"), {}, "no run has this id"),
-    (("report", "no-such-run", "--html", "x.html"), {}, "no run has this id"),
-    (("traces", "no-such-run"), {}, "no run has this id"),
+    (("show", "no-such-run"), {}, "no run has the id"),
+    (("finish", "no-such-run"), {}, "no run has the id"),
+    (("report", "no-such-run", "--html", "x.html"), {}, "no run has the id"),
+    (("traces", "no-such-run"), {}, "no run has the id"),
     (("traces", "any", "--send"), {}, "--send: set OTEL_EXPORTER_OTLP_ENDPOINT"),
     (("ask", SUM), {"TEMPORAL_NAMESPACE": "nope"}, "Error: Namespace nope is not found"),
     (("ask", SUM), {"TEMPORAL_ADDRESS": "http://127.0.0.1:1"}, "Error: TEMPORAL_ADDRESS: "),
@@ -75,7 +75,7 @@ async def test_a_run_of_another_type_is_refused(
     await handle.terminate()
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: This workflow was not started by Mull.\n"
+    assert done.stderr == f"Error: the workflow {run} was not started by Mull.\n"
 
 
 async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(

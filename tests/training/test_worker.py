@@ -16,7 +16,8 @@ from activities.language_model.litellm_model import LiteLLMModel
 from activities.training.activity import ScoringActivities, TrainingActivities
 from adapters import QUEUES, parse, servable, trained
 from commands.embedded import Place, free_port
-from mull.connection import ConfigurationError, connect
+from mull.connection import connect
+from mull.errors import ConfigurationError
 from tests.patience import PATIENCE
 from tests.training.serving import artifacts, call
 

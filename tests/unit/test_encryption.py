@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import typer
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
-from temporalio.client import WorkflowQueryFailedError
+from temporalio.client import WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.converter import (
     ActivitySerializationContext,
     PayloadCodec,
@@ -25,18 +25,19 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from activities.doctor import encryption_check
-from commands import follow, loops
-from commands.command import Exit
+from commands import follow
 from mull.connection import (
     COMPRESSED_OVER,
     DATA_CONVERTER,
-    ConfigurationError,
     _EncodedFailureConverter,
     chosen_codec,
     expanded,
 )
 from mull.encryption import EncryptionCodec, codec_from
+from mull.errors import ConfigurationError, NoWorkerError
+from mull.handle import Run
 from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, REFUSED, UnreadableError, secrets
+from mull.loops import SESSION
 from mull.sampling.request import SelfConsistencyRequest
 
 SECRET = base64.b64encode(b"s" * 32).decode()
@@ -354,6 +355,8 @@ def test_doctor_says_by_which_keys(
 class Described:
     """A run, as the server describes it to who has this codec."""
 
+    id, status = "run", WorkflowExecutionStatus.RUNNING
+
     def __init__(self, codec: PayloadCodec, *, tries: int = 1) -> None:
         self._client = self
         self.data_converter = replace(
@@ -384,16 +387,14 @@ def test_the_error_of_a_slow_call_is_read() -> None:
     assert words.endswith("last error NotFoundError: no such model")
 
 
-def test_a_run_that_no_worker_can_read_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_no_worker_can_read_says_so() -> None:
     """Its workflow task fails again and again, and nothing else moves."""
     handle: Any = Described(codec_of("main-1"), tries=3)
     said = "the worker can't go on with this run (attempt 3): its log says why"
 
     assert asyncio.run(follow._slow(handle)) == said
-    with pytest.raises(typer.Exit) as ended:
-        asyncio.run(loops.standing_of(loops.FoundRun(handle, loops.SESSION, handle)))
-    assert ended.value.exit_code == Exit.UNREACHABLE
-    assert said in capsys.readouterr().err
+    with pytest.raises(NoWorkerError, match=re.escape(said)):
+        asyncio.run(Run[Any](handle, SESSION, handle).look())
 
 
 def test_an_encrypted_failure_stays_small_and_a_permanent_one_has_no_stack_trace() -> None:

@@ -14,13 +14,14 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from commands import follow, terminal
-from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, look, loop_of
 from commands.terminal import print_sheet
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
 from mull.drafts import PlainDraft, PlainResult
+from mull.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, loop_of
 from mull.multipath.loop import Run
 from mull.multipath.request import MultiPathRequest
+from mull.progress import look
 from mull.run import Usage
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import Bars

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from commands.loops import LOOPS
 from mull.agents.request import ReflexionRequest
 from mull.connection import DATA_CONVERTER
 from mull.critique.request import ReflectOnResultRequest
+from mull.loops import LOOPS
 from mull.multipath.request import MultiPathRequest
 from mull.request import Request, Result
 from mull.run import Spending, Usage

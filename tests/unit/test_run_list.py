@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from commands.command import new_id
-from commands.loops import status_words
+from commands.found import status_words
 from commands.runs import MOST_READ, SHOWN, _row, runs_table
+from mull.client import new_id
 from tests.unit.sheets import console, written
 
 AGENT = "agent-write-a-function-that-add-7f3a91c2"

@@ -36,7 +36,8 @@ from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Program, Result
 from commands import doctor
 from commands.doctor import starts_check
-from mull.connection import ConfigurationError, connect
+from mull.connection import connect
+from mull.errors import ConfigurationError
 from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, UnreadableError
 from mull.sampling.result import SelfConsistencyResult
 from mull.turn.approval import ToolRule

@@ -11,9 +11,10 @@ from temporalio.client import Client
 import worker
 from activities.language_model.layers import PacedModel
 from commands.follow import Wanted, follow
-from commands.loops import Handle, Loop, loop_of
 from mull.critique.request import ReflectOnResultRequest
+from mull.loops import Loop, loop_of
 from mull.multipath.request import MultiPathRequest
+from mull.progress import Handle
 from mull.sampling.request import SelfConsistencyRequest
 from tests.conftest import QUERY, begin
 from tests.scripted import (

@@ -13,9 +13,9 @@ from temporalio.exceptions import CancelledError
 import worker
 from activities.language_model.layers import ObservedModel, PacedModel
 from commands.follow import Wanted, follow
-from commands.loops import loop_of
 from mull.agents.request import ReflexionRequest
 from mull.critique.request import ReflectOnResultRequest
+from mull.loops import loop_of
 from mull.multipath.request import MultiPathRequest
 from mull.sampling.request import SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest

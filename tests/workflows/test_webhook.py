@@ -23,7 +23,8 @@ from activities.language_model.port import PermanentModelError
 from activities.webhook import Notice
 from adapters import webhook_of
 from commands.command import run_page
-from mull.connection import TASK_QUEUE, ConfigurationError
+from mull.connection import TASK_QUEUE
+from mull.errors import ConfigurationError
 from tests import conftest
 from tests.conftest import ONE_BY_ONE, begin, ended, failure, until, until_step
 from tests.patience import PATIENCE

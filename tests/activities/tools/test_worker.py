@@ -16,7 +16,7 @@ import worker
 from activities.doctor import DoctorRequest, Examination
 from activities.installation import tool_checks
 from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, ToolOutcome
-from mull.connection import ConfigurationError
+from mull.errors import ConfigurationError
 from tests import callers
 from tests.activities.tools.scripted_server import LONG
 from tests.activities.tools.test_functions import OWN

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from commands.loops import REFLEXION
+from commands.follow import Wanted, against
 from mull.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
 from mull.agents.memory import Observation, Reflection
 from mull.agents.prompts import written
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import VerifiedBy
 from mull.agents.sheet import sheet
+from mull.loops import REFLEXION
 from mull.request import told as told_of
 from mull.sheet import Sheet
 from mull.text import RESULT_BYTES, encoded_size, fitted
@@ -555,8 +556,8 @@ def test_a_verdict_by_script_is_flagged_and_misses_what_requires_cases(
     assert noted == {"cases": "apart from the code", "script": "beside the code", None: ""}[by]
     flag = "the hidden test ran beside the code, which could forge its verdict"
     assert sheet(result).flags == ((flag,) if by == "script" else ())
-    assert REFLEXION.against(result, None, accept_any=False) == ""
-    assert missed in REFLEXION.against(result, 1.0, accept_any=True)
+    assert against(REFLEXION, result, Wanted()) == ""
+    assert missed in against(REFLEXION, result, Wanted(accept_any=True, required=1.0))
     assert (b"verified_by" in to_json(told_of(result))) == (by is not None)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from commands.loops import TURN
 from commands.page import page_html
 from commands.terminal import print_review, print_sheet, print_waiting
 from mull.details import details
+from mull.loops import TURN
 from mull.sheet import Sheet
 from mull.turn.sheet import sheet
 from tests.unit.turn.test_budget import after
