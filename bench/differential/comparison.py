@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.differential.model import Call
+from bench.differential.model import Call, steady
 from bench.differential.scenarios import MARK
 
 # By the loop, which fields only the newer version has, on purpose: patterns of whole paths.
@@ -34,13 +34,6 @@ AFTER_A_KILL = {"attempts", "retried", "cancelled"}
 NO_END = {-9, 3}
 EMPTY: tuple[object, ...] = (None, [], {}, 0, "")
 SEED = re.compile(r', "seed": \d+')
-UNLIKE = (
-    re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"),
-    # As pytest says how long it took.
-    re.compile(r"in \d+\.\d+s\b"),
-    re.compile(r"http://127\.0\.0\.1:\d+"),
-    re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)?"),
-)
 
 
 class Ended(NamedTuple):
@@ -137,13 +130,6 @@ def leaves(value: Any, left_out: set[str], path: str = "") -> Iterator[tuple[str
         yield path, float(f"{value:.9g}")
     else:
         yield path, steady(value) if isinstance(value, str) else value
-
-
-def steady(text: str) -> str:
-    """Take ids and times out of a text."""
-    for pattern in UNLIKE:
-        text = pattern.sub("…", text)
-    return text
 
 
 class Asked(NamedTuple):

@@ -146,11 +146,7 @@ class Version:
         for command in scenario.commands:
             found.commands.append(await self._mull(*command))
         self.script.end(scenario)
-        for one in beside:
-            one.cancel()
-        for result in await asyncio.gather(*beside, return_exceptions=True):
-            if isinstance(result, Exception):
-                raise result
+        await asyncio.gather(*beside)
         found.commands.sort(key=lambda one: one.words not in scenario.commands)
         found.calls = self.script.calls[scenario.name]
         found.trained = self.trainer.noted[scenario.name]
@@ -173,18 +169,12 @@ class Version:
 
     async def _disturb(self, scenario: Scenario, found: Outcome) -> None:
         """Give a command once so many calls were made."""
-        if scenario.act is None:
-            return
-        while not self.script.is_due(scenario):  # noqa: ASYNC110 - the endpoint is a thread
+        while scenario.act and not self.script.is_over(scenario):
+            if self.script.is_due(scenario):
+                await self._act(scenario, found)
+                self.script.go_on(scenario)
+                return
             await asyncio.sleep(0.02)
-        doing = asyncio.create_task(self._act(scenario, found))
-        try:
-            await asyncio.shield(doing)
-        except asyncio.CancelledError:
-            # The run has ended meanwhile.
-            await doing
-        finally:
-            self.script.go_on(scenario)
 
     async def _act(self, scenario: Scenario, found: Outcome) -> None:
         assert scenario.act
@@ -193,21 +183,22 @@ class Version:
 
     async def _review(self, scenario: Scenario, found: Outcome) -> None:
         """Give the next review whenever the run waits for one, and accept after the last one."""
-        for word, *rest in chain(scenario.reviews, repeat(("--accept",))):
-            while True:
-                await asyncio.sleep(0.3)
-                if not self.script.rests(scenario, 1.0):
-                    continue
-                shown = await self._mull("review", scenario.name, "--json")
-                if shown.code == 0:
-                    break
+        given = chain(scenario.reviews, repeat(("--accept",)))
+        while not self.script.is_over(scenario):
+            await asyncio.sleep(0.3)
+            if not self.script.rests(scenario, 1.0):
+                continue
+            shown = await self._mull("review", scenario.name, "--json")
+            if shown.code != 0:
+                continue
+            word, *rest = next(given)
             found.commands.append(shown)
-            given: list[tuple[str, ...]] = [(word, *rest)]
+            decided: list[tuple[str, ...]] = [(word, *rest)]
             if asking := shown.document.get("asking"):
                 verdict = "--allow" if word == "--accept" else word
                 why = ("not now",) if verdict == "--deny" else ()
-                given = [(verdict, str(number), *why) for number in asking]
-            for words in given:
+                decided = [(verdict, str(number), *why) for number in asking]
+            for words in decided:
                 said = await self._mull("review", scenario.name, *words, "--json")
                 found.commands.append(said)
 
@@ -226,11 +217,6 @@ class Version:
         except TimeoutError:
             process.kill()
             printed, said = await process.communicate()
-        except asyncio.CancelledError:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()
-            raise
         text = printed.decode()
         try:
             document = json.loads(text)
