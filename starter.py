@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from commands.command import Exit, end_process, read_secrets, wrong_usage
+from commands.help import Command, Group
 
 app = typer.Typer(
     name="mull",
+    cls=Group,
     help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
     " reflection on a result, an agent that researches or codes, turns with tools, and agents that"
     " learn from their failures.",
@@ -40,57 +42,69 @@ def mull(
     """Define the options of `mull` itself."""
 
 
-# Each command's module, and what `mull --help` says of it: how its docstring, its help, begins.
+# The commands by what a person wants: the module of each, and how its docstring, its help, begins.
 COMMANDS = {
-    "ask": ("start", "Ask a question and sample until the answers converge."),
-    "reflect": ("start", "Write a draft, judge it, and revise it while its score is low."),
-    "agent": ("start", "Research documents or write code, until nothing is open."),
-    "turn": ("turn", "Answer a message with tools, and reflect midway."),
-    "reflexion": ("reflexion", "Try a task in episodes, and reflect on each that fails."),
-    "retroformer": ("retroformer", "As reflexion, with trained reflections."),
-    "train": ("retroformer", "Train reflections on what they gain in an environment."),
-    "memory": ("reflexion", "Show or clear a memory that runs of reflexion share."),
-    "batch": ("batch", "Run a command on every line of a file."),
-    "show": ("runs", "Show a run: its result, or where it stands."),
-    "watch": ("runs", "Follow a run live until it ends; Ctrl-C detaches and never cancels."),
-    "list": ("runs", "List runs, newest first, with how each one ended."),
-    "report": ("runs", "Write a page about a finished run: curves, decisions and cost."),
-    "traces": ("traces", "Rebuild the spans of a run from its history, to show or send them."),
-    "review": ("updates", "Show a result that waits for a person, or decide on it."),
-    "finish": ("updates", "End a run with what it has, and cancel the calls in flight."),
-    "cancel": ("updates", "Cancel a run and its calls in flight; it ends without a result."),
-    "add": ("updates", "Add an answer of your own to a run, as the next vote."),
-    "doctor": ("doctor", "Check an installation, and say what to do about each problem."),
-    "codec": ("codec", "Decrypt payloads for Temporal's Web UI and command line."),
-    "register": ("register", "Register Mull's search attributes in the namespace."),
-    "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
-    "replay": (
-        "measuring.replay",
-        "Replay recorded answers through the stopping rules, to choose one for your data.",
-    ),
-    "calibrate": (
-        "measuring.calibrate",
-        "Measure how good a judge is, on drafts that people have labelled.",
-    ),
-    "compare": (
-        "measuring.compare",
-        "Compare one draft, reflection and self-consistency on the same questions.",
-    ),
+    "Ask": {
+        "ask": ("start", "Ask until the answers agree: for what has one right answer."),
+        "turn": ("turn", "Answer a message with tools, alone or in a conversation."),
+        "batch": ("batch", "Run a command on every line of a file, within a budget."),
+    },
+    "Improve a text": {
+        "reflect": ("start", "Write or take a draft, judge it, and revise it while it is weak."),
+    },
+    "Let an agent work": {
+        "agent": ("start", "Write a report from documents, or code that passes its tests."),
+        "reflexion": ("reflexion", "Try a task again and again, and learn from each failure."),
+        "retroformer": ("retroformer", "As reflexion, with reflections that training improved."),
+        "train": ("retroformer", "Train reflections on what they gain in an environment."),
+        "memory": ("reflexion", "Show or clear a memory that runs of reflexion share."),
+    },
+    "Look and steer": {
+        "list": ("runs", "List runs, newest first: to find an id, or what waits for you."),
+        "show": ("runs", "Show a run: its result, or where it stands."),
+        "watch": ("runs", "Follow a run live until it ends; Ctrl-C never cancels it."),
+        "report": ("runs", "Write a page about a finished run: curves, decisions and cost."),
+        "review": ("updates", "Show or decide on a result or call that waits for a person."),
+        "add": ("updates", "Add an answer of your own to a run of `ask`, as the next vote."),
+        "finish": ("updates", "End a run with what it has, and cancel the calls in flight."),
+        "cancel": ("updates", "Cancel a run and its calls in flight; it ends without a result."),
+        "traces": ("traces", "Rebuild a run's spans from its history, to show or send them."),
+    },
+    "Measure": {
+        "replay": (
+            "measuring.replay",
+            "Try the stopping rules on recorded answers, to choose one.",
+        ),
+        "calibrate": (
+            "measuring.calibrate",
+            "Measure how good a judge is, on drafts that people labelled.",
+        ),
+        "compare": (
+            "measuring.compare",
+            "Compare one draft, reflection and sampling on your questions.",
+        ),
+    },
+    "Run it": {
+        "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
+        "doctor": ("doctor", "Check an installation, and say what to do about each problem."),
+        "register": ("register", "Register Mull's search attributes in the namespace."),
+        "codec": ("codec", "Decrypt payloads for Temporal's Web UI and command line."),
+    },
 }
 # Shell completion needs the options of every command; else only the one that is typed is imported.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-wanted = set(COMMANDS) if completes else set(sys.argv)
-for name, (place, said) in COMMANDS.items():
-    if name not in wanted:
-        app.command(name, help=said)(lambda: None)
-        continue
-    try:
-        module = import_module(f"commands.{place}")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    command = getattr(module, "list_" if name == "list" else name)
-    kind = module.WithMerge if name == "train" else None
-    app.command(name, cls=kind)(command)
+for heading, commands in COMMANDS.items():
+    for name, (place, said) in commands.items():
+        if not completes and name not in sys.argv:
+            app.command(name, help=said, rich_help_panel=heading)(lambda: None)
+            continue
+        try:
+            module = import_module(f"commands.{place}")
+        except KeyboardInterrupt:
+            sys.exit(130)
+        command = getattr(module, "list_" if name == "list" else name)
+        kind = module.WithMerge if name == "train" else Command
+        app.command(name, cls=kind, rich_help_panel=heading)(command)
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from commands import command, start
 from commands.command import fail, flag, with_client
 from commands.follow import New, Wanted
+from commands.help import COMMON
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
 from commands.options import takes_fields
 from mull.batch.request import BatchRequest
@@ -33,9 +34,10 @@ def batch(
             metavar="COMMAND",
             help="What is done with each line: ask, reflect, agent, turn or reflexion.",
         ),
+        COMMON,
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results to this file.")
+        Path | None, typer.Option(metavar="FILE", help="Write the results to this file."), COMMON
     ] = None,
     form: Annotated[
         Format | None,
@@ -44,12 +46,15 @@ def batch(
             metavar="jsonl|csv|junit",
             help="By default as FILE of --out ends: .csv, .xml; else jsonl.",
         ),
+        COMMON,
     ] = None,
-    pause: Annotated[str | None, _steer(help="Start no more runs of this batch.")] = None,
-    resume: Annotated[str | None, _steer(help="Go on with this batch.")] = None,
-    retry: Annotated[str | None, _steer(help="Make the runs without a result again.")] = None,
+    pause: Annotated[str | None, _steer(help="Start no more runs of this batch."), COMMON] = None,
+    resume: Annotated[str | None, _steer(help="Go on with this batch."), COMMON] = None,
+    retry: Annotated[str | None, _steer(help="Make the runs without a result again."), COMMON] = (
+        None
+    ),
     dry_run: Annotated[
-        bool, flag("--dry-run", "--estimate", help="Check lines, print the highest cost.")
+        bool, flag("--dry-run", "--estimate", help="Check lines, print the highest cost."), COMMON
     ] = False,
     yes: command.Yes = False,
     accept_any: command.AcceptAny = False,
@@ -58,13 +63,10 @@ def batch(
     as_json: command.Json = False,
     **fields: Any,
 ) -> None:
-    """Run a command on every line of a file.
+    """Run a command on every line of a file, within a budget.
 
-    FILE has one item a line: a JSON object with fields of the command's request, a JSON string,
-    or CSV with a header (FILE ends with .csv); - reads standard input. The question, query,
-    prompt or message may have any of these four names; reflexion's is `task`. `id` and `gold`
-    are yours, and come back with the result; other columns of a CSV are named, and not used.
-    Options of the command follow after --.
+    FILE has one item a line: a JSON string, a JSON object with fields of the command's request,
+    or CSV with a header (FILE ends with .csv).
 
     For example:
 
@@ -74,6 +76,10 @@ def batch(
         mull batch --id letters
         mull batch --pause letters
         mull batch --retry letters
+
+    The question, query, prompt or message of a line may have any of these four names;
+    reflexion's is `task`. `id` and `gold` are yours, and come back with the result; other
+    columns of a CSV are named, and not used. Options of the command follow after --.
 
     Results come in the order of the lines. Started again with the same --id, it goes on where
     it was, and once it has ended prints what it has. --retry makes runs again that failed or

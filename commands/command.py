@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import typer
 
+from commands.help import COMMON
 from mull.text import well_formed
 
 if TYPE_CHECKING:
@@ -271,15 +272,16 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[
     str | None,
     typer.Option("--id", help="The workflow's id. If its run is done, print the result again."),
+    COMMON,
 ]
 Again = Annotated[bool, flag("--again", help="Start anew, even if the run is done.")]
-Detach = Annotated[bool, flag("--detach", help="Return the id at once.")]
+Detach = Annotated[bool, flag("--detach", help="Return the id at once."), COMMON]
 AcceptAny = Annotated[
     bool, flag("--accept-any", help="Exit with code 0 although the result is doubtful.")
 ]
-BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
+BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id."), COMMON]
 Yes = Annotated[bool, flag("--yes", help="Start without asking.")]
-Json = Annotated[bool, flag("--json", help="Print one JSON document.")]
+Json = Annotated[bool, flag("--json", help="Print one JSON document."), COMMON]
 
 
 def options_of(request: "type[Frozen]") -> "dict[str, Option]":
@@ -388,6 +390,7 @@ def called_with(
             for name, kind in tuples.items()
         }
         fields: dict[str, Any] = {}
+        given.pop("help_all", None)
         for name, value in given.items():
             field, _, end = name.partition("__")
             if value is not None or field not in fields:

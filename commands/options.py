@@ -13,12 +13,13 @@ import typer
 from pydantic import TypeAdapter
 
 from commands.command import called_with, checked, fail, option_of, options_of, read_file, tell
+from commands.help import COMMON, LAST, REQUIRED, HelpAll
 from mull.option import Form, Heading, Option
 from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
 
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
-HEADINGS: tuple[str, ...] = get_args(Heading)
+HEADINGS: tuple[str, ...] = (REQUIRED, *get_args(Heading), LAST)
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
 
 
@@ -72,7 +73,7 @@ class Reader(NamedTuple):
 
 
 READERS: dict[Form | None, Reader] = {
-    "folder": Reader(lambda _, given: given and place_of("folder", given)),
+    "folder": Reader(lambda _, given: given and place_of("folder", given), str, "FOLDER"),
     "text": Reader(read_file, Path, "FILE"),
     "texts": Reader(
         lambda option, paths: [read_file(option, path) for path in paths], list[Path], "FILE"
@@ -100,7 +101,8 @@ def takes_fields(
     added, readers = list[inspect.Parameter](), dict[str, Callable[[Any], Any]]()
     for name in names or declared:
         option, flag = declared[name], option_of(request, name)
-        added += _options(name, schema[name], option, flag, under or option.heading)
+        own = option.heading if "default" in schema[name] else REQUIRED
+        added += _options(name, schema[name], option, flag, under or own)
         if option.form == "json":
             kind = request.model_fields[name].annotation
             readers[name] = partial(_read_json, kind, option.expected, flag)
@@ -113,16 +115,17 @@ def takes_fields(
         for one in own.parameters.values():
             if hasattr(one.annotation, "_fields"):
                 tuples[one.name] = one.annotation
-            elif one.kind is not one.VAR_KEYWORD:
+            elif one.kind is not one.VAR_KEYWORD and one.name != "help_all":
                 kept.append(one.replace(kind=one.KEYWORD_ONLY))
         grouped = {name: _grouped(kind) for name, kind in tuples.items()}
 
         taken = {name: [one.name for one in group] for name, group in grouped.items()}
         called = called_with(command, tuples, taken, readers)
         options = [*kept, *added, *(one for group in grouped.values() for one in group)]
-        called.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=sorted(options, key=_place)
-        )
+        options = [*sorted(options, key=_place), _parameter("help_all", HelpAll, default=False)]
+        called.__signature__ = own.replace(parameters=options)  # type: ignore[attr-defined]
+        common = {one.name for one in options if COMMON in one.annotation.__metadata__}
+        called.common = common  # type: ignore[attr-defined]
         return called
 
     return decorate
@@ -140,10 +143,11 @@ def _grouped(kind: Any) -> list[inspect.Parameter]:
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if get_origin(hint) is Annotated:
             shown = copy(hint.__metadata__[0])
-            shown.rich_help_panel = HEADINGS[-1]
+            shown.rich_help_panel = LAST
+            shows: list[Any] = [one for one in hint.__metadata__ if one == COMMON]
             own: Any = get_args(hint)[0]
             default = kind._field_defaults[name]
-            found.append(_parameter(name, Annotated[own, shown], default))
+            found.append(_parameter(name, Annotated[own, shown, *shows], default))
     return found
 
 
@@ -155,7 +159,8 @@ def _options(
     What follows `__` in a parameter's name is not part of the field's.
     """
     value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
-    choices = value.get("enum", [value["const"]] if "const" in value else [])
+    known = option.choices or value.get("enum", ())
+    choices = known or ([value["const"]] if "const" in value else [])
     few = "|".join(choices)
     kind: Any
     if option.form is not None:
@@ -175,7 +180,8 @@ def _options(
     made = {f"{name}__off" if off else name: shown}
     if option.also:
         made[f"{name}__also"] = typer.Option(option.also, hidden=True)
-    return [_parameter(known, Annotated[kind | None, one]) for known, one in made.items()]
+    shows = [COMMON] if option.common or panel == REQUIRED else []
+    return [_parameter(known, Annotated[kind | None, one, *shows]) for known, one in made.items()]
 
 
 def _parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
@@ -195,9 +201,7 @@ def _help(
         said.append(f"one of {', '.join(choices)}")
     elif lowest is not None and highest is not None and highest <= 100:
         said.append(f"{lowest:g} to {highest:g}")
-    if "default" not in field:
-        said.append("required")
-    elif default is not None and not isinstance(default, bool | list | dict):
+    if default is not None and not isinstance(default, bool | list | dict):
         said.append(f"{default if isinstance(default, str) else format(default, ',')} by default")
     if option.also:
         said.append(f"or {option.also}")

@@ -25,6 +25,7 @@ from commands.command import (
     options_of,
     print_json,
 )
+from commands.help import COMMON
 from mull.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
 from mull.batch.result import BatchResult, BatchRun
 from mull.critique.prompts import build_judge_prompt
@@ -46,7 +47,9 @@ Fields = dict[str, Any]
 class How(NamedTuple):
     """How a measurement is started and printed: the options of its command for that."""
 
-    estimate: Annotated[bool, flag("--estimate", help="Print the estimated cost and exit.")] = False
+    estimate: Annotated[
+        bool, flag("--estimate", help="Print the estimated cost and exit."), COMMON
+    ] = False
     yes: Yes = False
     workflow_id: BatchId = None
     detach: Detach = False

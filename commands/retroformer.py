@@ -4,19 +4,18 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from activities.training.activity import variables
 from activities.training.port import VARIABLE, StageTask
 from commands import start
 from commands.command import Exit, checked, fail, flag
 from commands.follow import New, Wanted
+from commands.help import COMMON, LAST, Command
 from commands.options import place_of, takes_fields
 from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
@@ -26,20 +25,23 @@ from mull.agents.training import RetroformerTrainingRequest, held_out
 RUN = "RUN"
 # Tokens of a row without --max-length.
 SUPPOSED_TOKENS = 1_000
-_task = partial(typer.Option, rich_help_panel="Task")
 
 
 @takes_fields(RetroformerRequest)
 def retroformer(
-    task: Annotated[str, _task(help="The task's name.")],
-    tasks: Annotated[str | None, _task(metavar="FILE", help="The file of the task.")] = None,
+    task: Annotated[str, typer.Option(help="The task's name."), COMMON],
+    tasks: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The file of the task.", rich_help_panel="Task"),
+        COMMON,
+    ] = None,
     require_cases: RequireCases = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    r"""As reflexion, with trained reflections.
+    r"""As reflexion, with reflections that training improved.
 
     Each step has a reward, and each failure several reflections: a reward model scores them, and
     the best is kept. `mull train` makes that model, and tunes the reflector.
@@ -63,10 +65,18 @@ def retroformer(
 @takes_fields(RetroformerTrainingRequest)
 def train(
     tasks: Annotated[
-        str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")
+        str,
+        typer.Option(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line."),
+        COMMON,
     ],
     estimate: Annotated[
-        bool, flag("--estimate", help="Only print what memory and how many calls it takes.")
+        bool,
+        flag(
+            "--estimate",
+            help="Only print what memory and how many calls it takes.",
+            rich_help_panel=LAST,
+        ),
+        COMMON,
     ] = False,
     *,
     new: New,
@@ -132,7 +142,7 @@ def merge(
     _program("merge", run, str(folder.absolute()))
 
 
-class WithMerge(TyperCommand):
+class WithMerge(Command):
     """`mull train`, and `mull train merge`, which takes nothing of its options."""
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
@@ -140,7 +150,7 @@ class WithMerge(TyperCommand):
         if args[:1] != ["merge"]:
             return super().make_context(info_name, args, parent, **more)
         app = typer.Typer(add_completion=False)
-        app.command()(merge)
+        app.command(cls=Command)(merge)
         other = typer.main.get_command(app)
         return other.make_context(f"{info_name} merge", args[1:], parent, **more)
 

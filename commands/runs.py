@@ -107,7 +107,7 @@ async def show(
 async def watch(
     client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
 ) -> Exit:
-    """Follow a run live until it ends; Ctrl-C detaches and never cancels.
+    """Follow a run live until it ends; Ctrl-C never cancels it.
 
     Example: mull watch ask-is-91-prime-7f3a91c2
     """
@@ -158,12 +158,14 @@ async def report(
 @connected
 async def list_(
     client: Client,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="The most runs to list.")
+    ] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
     log: Annotated[Path | None, typer.Option(metavar="FILE", help=LOG)] = None,
     as_json: Json = False,
 ) -> Exit:
-    """List runs, newest first, with how each one ended.
+    """List runs, newest first: to find an id, or what waits for you.
 
     Example: mull list --where "MullNeedsReview = true"
     """

@@ -14,6 +14,7 @@ import typer
 from commands import command, follow
 from commands.command import fail, flag, option_of, options_of, with_client
 from commands.follow import New, Wanted
+from commands.help import COMMON, LAST
 from commands.options import takes_fields
 from mull.critique.criteria import Criterion
 from mull.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
@@ -27,7 +28,7 @@ from mull.sampling.result import Bars
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
 
 _file = partial(typer.Option, metavar="FILE")
-_share = partial(typer.Option, min=0, max=1, metavar="SHARE")
+_share = partial(typer.Option, min=0, max=1, metavar="SHARE", rich_help_panel=LAST)
 _guard = partial(typer.Option, rich_help_panel="Guardrails")
 
 
@@ -37,20 +38,23 @@ def ask(
     require_confidence: Annotated[
         float | None,
         _share(help="Exit with code 4 below this agreement."),
+        COMMON,
     ] = None,
     require_probability: Annotated[
         float | None,
         _share(help="Exit with code 4 below this chance, or if it is unknown."),
     ] = None,
     details: Annotated[
-        bool, flag("--details", help="Print all facts and votes of an answer.")
+        bool,
+        flag("--details", help="Print all facts and votes of an answer.", rich_help_panel=LAST),
+        COMMON,
     ] = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Ask a question and sample until the answers converge.
+    """Ask until the answers agree: for what has one right answer.
 
     For example:
 
@@ -87,6 +91,7 @@ def reflect(
             help="Judge this draft instead of generating one; - reads standard input.",
             rich_help_panel="Draft",
         ),
+        COMMON,
     ] = None,
     criterion: Annotated[
         list[str] | None,
@@ -107,13 +112,14 @@ def reflect(
     require_score: Annotated[
         float | None,
         _share(help="Exit with code 4 below this score, or without a score."),
+        COMMON,
     ] = None,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Write a draft, judge it, and revise it while its score is low.
+    """Write or take a draft, judge it, and revise it while it is weak.
 
     For example:
 
@@ -162,17 +168,28 @@ def agent(
             " examples are used, or else the model writes tests first.",
             rich_help_panel="Code and its tests",
         ),
+        COMMON,
     ] = None,
-    out: Annotated[Path | None, _file(help="Write the report or the code to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        _file(help="Write the report or the code to this file.", rich_help_panel=LAST),
+        COMMON,
+    ] = None,
     require_closed: Annotated[
-        bool, flag("--require-closed", help="Exit with code 4 if critiques or an error remain.")
+        bool,
+        flag(
+            "--require-closed",
+            help="Exit with code 4 if critiques or an error remain.",
+            rich_help_panel=LAST,
+        ),
+        COMMON,
     ] = False,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Research documents or write code, until nothing is open.
+    """Write a report from documents, or code that passes its tests.
 
     The agent chooses between research and code, unless --mode is given. A report cites its
     sources as [1] and is checked against them; code is tested in a sandbox. The run also ends

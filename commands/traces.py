@@ -21,7 +21,7 @@ Send = Annotated[bool, flag("--send", help=f"Send the spans to {ENDPOINT}.")]
 
 
 def traces(run: Id, send: Send = False, as_json: Json = False) -> None:
-    """Rebuild the spans of a run from its history, to show or send them.
+    """Rebuild a run's spans from its history, to show or send them.
 
     It also has what a killed worker had not sent yet. Each span has the id that the worker gave
     it, so a receiver that keeps one span for each id gets no duplicates.

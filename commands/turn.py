@@ -8,6 +8,7 @@ import typer
 from commands import command, sessions, start
 from commands.command import fail, with_client
 from commands.follow import New, Wanted
+from commands.help import COMMON
 from commands.options import takes_fields
 from mull.turn.request import ToolTurnRequest
 from mull.turn.session import SessionMessage, SessionRequest
@@ -23,13 +24,14 @@ def turn(
             help="Go on with the conversation of this id, or begin it. Its turns keep the options"
             " that it began with; --context is for this message, and --id names the message.",
         ),
+        COMMON,
     ] = None,
     *,
     new: New,
     wanted: Wanted,
     **fields: Any,
 ) -> None:
-    """Answer a message with tools, and reflect midway.
+    """Answer a message with tools, alone or in a conversation.
 
     The model answers, or calls tools first: python, calculate, current_time, documents (with
     --docs), and whatever the worker has been given. A call that may write waits until a person

@@ -99,7 +99,7 @@ def review(
     author: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Show a result that waits for a person, or decide on it.
+    """Show or decide on a result or call that waits for a person.
 
     Without an option, show the draft, its evaluation, its feedback and how long the run waits.
 
@@ -167,7 +167,7 @@ async def add(
     author: Author = None,
     as_json: Json = False,
 ) -> Exit:
-    """Add an answer of your own to a run, as the next vote.
+    """Add an answer of your own to a run of `ask`, as the next vote.
 
     Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann
     """

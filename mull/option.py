@@ -13,7 +13,7 @@ Heading: TypeAlias = Literal[
     "Tools", "Reflection", "Answers", "When to stop", "Draft", "Judges and criteria", "Guardrails",
     "When to revise", "How long to revise", "Whether to reflect", "Code and its tests",
     "Each run of the code in the sandbox", "Model", "Prompts", "What the model is asked with",
-    "Bounds", "A person's review", "The run and its result",
+    "Bounds", "A person's review",
 ]  # fmt: skip
 # How a value is given that is not typed as it stands: the path of a folder or of a text, of several
 # texts, or of JSON; NAME=VALUE several times; names with commas between them; or names of models.
@@ -29,7 +29,9 @@ class Option:
     """How a field is given; its description is the help.
 
     `flag` is its name where that is not the field's, and `also` a second one. `expected` says what
-    a file of JSON holds, and `variable` is one of the environment.
+    a file of JSON holds, and `variable` is one of the environment. A `common` option is one of the
+    dozen that most people need of a command, which `--help` shows; `--help-all` has the rest. Of a
+    field that takes any text, `choices` are those that a command takes.
     """
 
     heading: Heading
@@ -39,6 +41,8 @@ class Option:
     flag: str = ""
     also: str = ""
     variable: str | None = None
+    common: bool = False
+    choices: tuple[str, ...] = ()
 
     def __call__(self, _schema: Any) -> None:
         """Add nothing to the field's JSON Schema, where pydantic keeps an option."""

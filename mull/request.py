@@ -96,10 +96,16 @@ class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
     model: ModelName | None = model_option(
-        None, "Any LiteLLM name; else the worker's own.", variable="MULL_MODEL"
+        None,
+        "Any LiteLLM name; else the worker's own.",
+        "model",
+        common=True,
+        variable="MULL_MODEL",
     )
     budget_tokens: int | None = bound_option(None, "The most tokens, in and out.", ge=1)
-    budget_usd: float | None = bound_option(None, "The most US dollars.", gt=0, allow_inf_nan=False)
+    budget_usd: float | None = bound_option(
+        None, "The most US dollars.", common=True, gt=0, allow_inf_nan=False
+    )
     budget_seconds: Seconds | None = bound_option(
         None, "The most seconds, the wait for a person not counted."
     )
@@ -117,10 +123,10 @@ class Bounded(Request):
         return DRAFT_BYTES
 
 
-def output_limit(what: str, usual: int, made: Callable[..., Any]) -> Any:
+def output_limit(what: str, usual: int, made: Callable[..., Any], **known: Any) -> Any:
     """Make the field for a limit that the worker chooses, by its model, where none is set."""
     said = f"{usual:,} by default, {THINKING_TOKENS:,} where the model thinks"
-    return made(None, f"Tokens of one {what}; {said}.", ge=1, le=32_768)
+    return made(None, f"Tokens of one {what}; {said}.", ge=1, le=32_768, **known)
 
 
 def time_out(what: str, usual: float = CALL_SECONDS, **named: Any) -> Any:
@@ -235,7 +241,11 @@ class Framing(Frozen):
 
     system: MessageText | None = framing_option(None, "A system message of your own.", "text")
     context: Annotated[tuple[MessageText, ...], FailFast(), Listed] = framing_option(
-        (), "A text that it is about, quoted as material; can be repeated.", "texts", max_length=50
+        (),
+        "A text that it is about, quoted as material; can be repeated.",
+        "texts",
+        common=True,
+        max_length=50,
     )
     messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = framing_option(
         (), EARLIER, "json", expected=MESSAGES, max_length=3_000

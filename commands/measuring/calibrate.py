@@ -10,6 +10,7 @@ import typer
 
 from commands import plans
 from commands.command import checked, fail, flag
+from commands.help import COMMON
 from commands.options import takes_fields
 from commands.plans import Findings, Read, facts_of, found, unmade
 from mull.batch.request import BatchRequest, Item
@@ -44,12 +45,13 @@ def calibrate(
         _judging(
             help="Any LiteLLM name; can be repeated.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"
         ),
+        COMMON,
     ] = None,
     no_guardrails: Annotated[
         bool, _judging("--no-guardrails", metavar="", help="Use the judge's score unchanged.")
     ] = False,
     repeats: Annotated[
-        int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft.")
+        int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft."), COMMON
     ] = 2,
     no_position: Annotated[
         bool, flag("--no-position", help="Skip the evaluation with reversed criteria.")
@@ -57,19 +59,29 @@ def calibrate(
     pass_at: Annotated[
         float,
         typer.Option(min=0, max=1, metavar="SHARE", help="A label of at least this is a pass."),
+        COMMON,
     ] = PASS_AT,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with reliability diagrams."),
+        COMMON,
     ] = None,
     *,
     how: plans.How,
     **fields: Any,
 ) -> None:
-    r"""Measure how good a judge is, on drafts that people have labelled.
+    r"""Measure how good a judge is, on drafts that people labelled.
 
     FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The label
     is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the
     draft.
+
+    For example:
+
+        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
+        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
+        mull calibrate examples/labelled-drafts.jsonl \
+            --judge embedded/smollm2-135m --repeats 1 --no-position
 
     Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once
     with the criteria listed in reverse. What is printed: agreement with the labels,
@@ -80,15 +92,8 @@ def calibrate(
     ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate starts
     nothing.
 
-    For example:
-
-        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
-        mull calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
-        mull calibrate examples/labelled-drafts.jsonl \
-            --judge embedded/smollm2-135m --repeats 1 --no-position
-
-    The last one needs `mull dev` and no key, and takes some minutes; its toy model's scores are
-    noise.
+    The last of the examples needs `mull dev` and no key, and takes some minutes; its toy
+    model's scores are noise.
 
     Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be
     read, 3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).

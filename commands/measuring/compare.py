@@ -11,6 +11,7 @@ import typer
 
 from commands import plans
 from commands.command import checked, fail, flag
+from commands.help import COMMON
 from commands.measuring.replay import readable_kind
 from commands.options import takes_fields
 from commands.plans import Findings, Read, found, unmade
@@ -47,10 +48,12 @@ REFLECTED = ("criteria", "max_revisions", "score_threshold")
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
-        str, typer.Option(metavar="A,B", help="The methods to compare, comma-separated.")
+        str, typer.Option(metavar="A,B", help="The methods to compare, comma-separated."), COMMON
     ] = METHODS,
     answers: Annotated[
-        str, typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice.")
+        str,
+        typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice."),
+        COMMON,
     ] = "exact",
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="The seed of every run, if the model takes one.")
@@ -65,10 +68,16 @@ def compare(
     how: plans.How,
     **fields: Any,
 ) -> None:
-    """Compare one draft, reflection and self-consistency on the same questions.
+    """Compare one draft, reflection and sampling on your questions.
 
     FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads as
     gold is right: drafts are asked to end with a line "Answer: ".
+
+    For example:
+
+        mull compare questions.jsonl --answers number --model gpt-5-mini
+        mull compare questions.jsonl --methods single,reflect --estimate
+        mull compare examples/questions.jsonl --answers number
 
     `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and
     votes. All start from the same seed, so that a difference is the method's. A run that fails
@@ -78,14 +87,8 @@ def compare(
     ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate starts
     nothing.
 
-    For example:
-
-        mull compare questions.jsonl --answers number --model gpt-5-mini
-        mull compare questions.jsonl --methods single,reflect --estimate
-        mull compare examples/questions.jsonl --answers number
-
-    The last one needs `mull dev` and no key, and takes many minutes; its toy model is mostly
-    wrong.
+    The last of the examples needs `mull dev` and no key, and takes many minutes; its toy model
+    is mostly wrong.
 
     Exit codes: 0 done, 1 failed or no run worked, 2 wrong usage or a file that can't be read, 3
     no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).

@@ -12,6 +12,7 @@ import typer
 from pydantic import Field
 
 from commands.command import Json, checked, fail, place_for, print_json, read_file, write_file
+from commands.help import COMMON
 from commands.options import takes_fields
 from commands.plans import Fields, read_lines, require_scipy
 from mull.request import Record
@@ -57,19 +58,26 @@ def replay(
     answers: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="exact, text, number or choice; else what FILE says."),
+        COMMON,
     ] = None,
     max_responses: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run.")
+        int,
+        typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run."),
+        COMMON,
     ] = 10,
     reorderings: Annotated[
         int, typer.Option(metavar="K", min=1, help="Orderings of each question's answers.")
     ] = 40,
     seed: Annotated[int, typer.Option(metavar="S", help="The seed of the orderings.")] = 0,
     rule: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Can be repeated; all by default.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Can be repeated; all by default."),
+        COMMON,
     ] = None,
     calibrate: Annotated[
-        Path | None, _fitting(metavar="MAP.json", help="Fit a map for one rule, and write it.")
+        Path | None,
+        _fitting(metavar="MAP.json", help="Fit a map for one rule, and write it."),
+        COMMON,
     ] = None,
     target: Annotated[
         list[float] | None,
@@ -81,20 +89,30 @@ def replay(
         Path | None, _fitting(metavar="FILE", help="The prompt template that it was asked with.")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the result as a page.")
+        Path | None, typer.Option(metavar="FILE", help="Write the result as a page."), COMMON
     ] = None,
     as_json: Json = False,
     **fields: Any,
 ) -> None:
-    r"""Replay recorded answers through the stopping rules, to choose one for your data.
+    r"""Try the stopping rules on recorded answers, to choose one.
 
-    FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
+    FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}. null
+    is an answer that could not be read. Without gold, calls and rounds are shown, but no
+    accuracy.
+
+    For example:
+
+        mull replay answers.jsonl --answers number
+        mull replay answers.jsonl --max-responses 40 --rule predictive
+        mull replay answers.jsonl --reorderings 1 --json
+        mull replay answers.jsonl --rule predictive --calibrate map.json \
+            --model openai/gpt-5-mini --temperature 0.7 --target 0.95
+
     Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both
-    are given, ok counts. null is an answer that could not be read. Without gold and ok, calls
-    and rounds are shown, but no accuracy. "tokens" may say how long each answer is; the latency
-    of a run is then the sum over its rounds of the longest answer, in tokens. With --hurry the
-    rule fixed counts what comes first: the shortest answers where there are tokens, otherwise
-    the first ones of the line.
+    are given, ok counts. "tokens" may say how long each answer is; the latency of a run is then
+    the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed counts
+    what comes first: the shortest answers where there are tokens, otherwise the first ones of
+    the line.
 
     Each question is run through each rule in several orderings of its answers, the first as
     recorded. If a question has fewer answers than --max-responses, its run ends after the last
@@ -111,14 +129,6 @@ def replay(
     100 labelled questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind"
     (of --answers) may stand in the lines, as they do in those of `mull list --log FILE`: a log
     of your own runs, best with --rule fixed, in which gold is left for you to fill in.
-
-    For example:
-
-        mull replay answers.jsonl --answers number
-        mull replay answers.jsonl --max-responses 40 --rule predictive
-        mull replay answers.jsonl --reorderings 1 --json
-        mull replay answers.jsonl --rule predictive --calibrate map.json \
-            --model openai/gpt-5-mini --temperature 0.7 --target 0.95
 
     Exit codes: 0 done, 2 wrong usage or a file that can't be read.
     """

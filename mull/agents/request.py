@@ -31,6 +31,7 @@ LEARNING: OnlyWith = {"strategy": ("reflexion", "last_episode_and_reflexion")}
 task_option, episode_option = partial(option, "Task"), partial(option, "Episodes")
 memory_option, prompt_option = partial(option, "Memory"), partial(option, "Prompts")
 training_option = partial(option, "Training")
+SUITED = "by default as suits the method and the model"
 OWN, OWN_EXAMPLES = (
     "Your own, in place of those that are there.",
     "Your own, as JSON, in place of the environment's.",
@@ -44,7 +45,7 @@ class Acting(Frozen):
         ..., "Where to act: code, documents, puzzles, textworld or one of yours.", flag="--env"
     )
     docs: Folder | None = task_option(
-        None, "A folder to search, on the worker's machine, for documents.", "folder"
+        None, "A folder to search, on the worker's machine, for documents.", "folder", common=True
     )
     environment_seed: int = task_option(
         0, "The seed by which each episode begins.", flag="--env-seed", ge=0, le=2**31
@@ -53,7 +54,7 @@ class Acting(Frozen):
     temperature: float = model_option(
         0.0, "The planner's and the reflector's.", ge=0, le=2, allow_inf_nan=False
     )
-    max_output_tokens: int | None = output_limit("reply", 2_000, model_option)
+    max_output_tokens: int | None = output_limit("reply", 2_000, model_option, common=True)
     planner_instructions: Instructions | None = prompt_option(None, OWN, "text")
     reflector_instructions: Instructions | None = prompt_option(None, OWN, "text")
     call_timeout_seconds: float | None = time_out("call of a model")
@@ -69,31 +70,42 @@ class Tuning(Frozen):
     DPO's beta.
     """
 
-    method: Method = training_option("ppo", "What tunes the reflector.")
+    method: Method = training_option("ppo", "What tunes the reflector.", common=True)
     seed: int = training_option(0, "The seed of sampling and of training.", ge=0, le=2**31)
     epochs: float | None = training_option(
-        None, "Passes over the rows.", gt=0, le=1_000, allow_inf_nan=False
+        None, f"Passes over the rows; {SUITED}.", gt=0, le=1_000, allow_inf_nan=False
     )
     learning_rate: float | None = training_option(
-        None, "The learning rate of a step.", gt=0, le=1, allow_inf_nan=False
+        None, f"The learning rate of a step; {SUITED}.", gt=0, le=1, allow_inf_nan=False
     )
-    lora_rank: int | None = training_option(None, "The rank of the adapter.", ge=1, le=1_024)
+    lora_rank: int | None = training_option(
+        None, f"The rank of the adapter; {SUITED}.", ge=1, le=1_024
+    )
     lora_alpha: float | None = training_option(
-        None, "The adapter is scaled by this over its rank.", gt=0, le=4_096, allow_inf_nan=False
+        None,
+        f"The adapter is scaled by this over its rank; {SUITED}.",
+        gt=0,
+        le=4_096,
+        allow_inf_nan=False,
     )
-    batch_size: int | None = training_option(None, "Rows of a step.", ge=1, le=1_024)
+    batch_size: int | None = training_option(None, f"Rows of a step; {SUITED}.", ge=1, le=1_024)
     rows_at_once: int | None = training_option(
-        None, "Rows of a step that are computed at once.", ge=1, le=1_024
+        None,
+        "Rows of a step that are computed at once; by default what fits the memory.",
+        ge=1,
+        le=1_024,
     )
     beta: float | None = training_option(
         None,
         "How strongly the reflector is held to its base: PPO's and RLOO's weight of "
-        "the KL divergence, KTO's and DPO's beta.",
+        f"the KL divergence, KTO's and DPO's beta; {SUITED}.",
         ge=0,
         le=100,
         allow_inf_nan=False,
     )
-    max_length: int | None = training_option(None, "Tokens of a row.", ge=16, le=131_072)
+    max_length: int | None = training_option(
+        None, "Tokens of a row; by default what the model reads.", ge=16, le=131_072
+    )
 
 
 class ReflexionRequest(Acting, Bounded):
@@ -119,7 +131,7 @@ class ReflexionRequest(Acting, Bounded):
         "reflexion", "What the next episode is told: nothing, the last one, reflections or both."
     )
     episode_limit: int | None = episode_option(
-        None, "The most episodes; 5, or 2 with a judge.", ge=1, le=MOST_EPISODES
+        None, "The most episodes; 5, or 2 with a judge.", common=True, ge=1, le=MOST_EPISODES
     )
     plateau_episodes: int = episode_option(
         5,
@@ -128,7 +140,10 @@ class ReflexionRequest(Acting, Bounded):
         le=MOST_EPISODES,
     )
     memory: MemoryName | None = memory_option(
-        None, "A memory that other runs of this name read and add to.", only_with=LEARNING
+        None,
+        "A memory that other runs of this name read and add to.",
+        common=True,
+        only_with=LEARNING,
     )
     scope: Scope = memory_option(
         "task",

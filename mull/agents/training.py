@@ -106,7 +106,7 @@ class RetroformerTrainingRequest(Tuning, Acting, Bounded):
         ..., "Its weights: a folder in MULL_ARTIFACTS, a Hugging Face name, or toy."
     )
     tuned: ModelName | None = training_option(
-        None, "The tuned model as it is called, to measure what was gained."
+        None, "The tuned model as it is called, to measure what was gained.", common=True
     )
     held_out: int | None = rollout_option(
         None,
@@ -117,7 +117,7 @@ class RetroformerTrainingRequest(Tuning, Acting, Bounded):
     control: bool = rollout_option(
         False, "Train once more, on shuffled labels, and measure that beside it."
     )
-    rollouts: int = rollout_option(3, "How often each task is tried.", ge=1, le=10)
+    rollouts: int = rollout_option(3, "How often each task is tried.", common=True, ge=1, le=10)
     concurrency: int = rollout_option(4, "The most tasks tried at once.", ge=1, le=50)
     pairing: Pairing | None = training_option(
         None, "Pairs: ordered by gain (the default), or a gain above 0 (positive)."

@@ -124,9 +124,13 @@ class BatchRequest(Request):
 
     items: Annotated[tuple[Item, ...], FailFast()] = Field((), max_length=RUNS)
     variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
-    max_concurrency: int = bound_option(4, "Runs at once, at most.", ge=1, le=32)
-    budget_tokens: int | None = bound_option(None, "Tokens in and out together.", ge=1)
-    budget_usd: float | None = bound_option(None, "US dollars.", gt=0, allow_inf_nan=False)
+    max_concurrency: int = bound_option(4, "Runs at once, at most.", common=True, ge=1, le=32)
+    budget_tokens: int | None = bound_option(
+        None, "The most tokens, in and out, of all runs together.", ge=1
+    )
+    budget_usd: float | None = bound_option(
+        None, "The most US dollars, of all runs together.", common=True, gt=0, allow_inf_nan=False
+    )
     runs_per_execution: int = Field(500, ge=1, le=2_000)
     carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
     pages: int = Field(0, ge=0, le=PAGES)

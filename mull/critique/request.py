@@ -69,22 +69,24 @@ class ReflectOnResultRequest(Bounded, Framing):
         (),
         "The model that judges; repeat it for a panel. The worker's judge by default.",
         "models",
+        common=True,
         variable="MULL_JUDGE_MODEL",
         max_length=5,
         flag="--judge",
     )
     panel: Panel = judge_option("mean", "How the scores of several judges become one.")
     criteria: CriteriaPreset | Annotated[tuple[Criterion, ...], Field(max_length=MOST_CRITERIA)] = (
-        judge_option("general", "A preset, or a list of your own criteria.")
+        judge_option("general", "A preset, or a list of your own criteria.", common=True)
     )
     score_threshold: Score = revise_option(
         0.7,
         "A draft with at least this score is not revised.",
+        common=True,
         also="--confidence-threshold",
         validation_alias=AliasChoices("score_threshold", "confidence_threshold"),
     )
     max_revisions: int = revise_option(
-        1, "Revisions after the first draft; in `agent` it counts drafts.", ge=0, le=10
+        1, "Revisions after the first draft; in `agent` it counts drafts.", common=True, ge=0, le=10
     )
     min_gain: Score = revise_option(0.02, "Stop when two evaluations in a row gain less than this.")
     guardrails: Annotated[tuple[GuardrailName, ...], FailFast()] = Field(
@@ -112,7 +114,7 @@ class ReflectOnResultRequest(Bounded, Framing):
     seed: int | None = model_option(
         None, "The writer's seed, if the model takes one.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("draft", 4_096, model_option)
+    max_output_tokens: int | None = output_limit("draft", 4_096, model_option, common=True)
     judge_max_output_tokens: int | None = output_limit("judgement", 4_096, judge_option)
     call_timeout_seconds: float | None = time_out("call")
     review_below: Score | None = review_option(

@@ -54,8 +54,8 @@ class MultiPathRequest(Bounded):
     subject_field = "prompt"
 
     prompt: Words
-    docs: Folder | None = option("Documents", None, SEARCHED, "folder")
-    mode: Mode | None = path_option(None, "The path; the agent chooses by default.")
+    docs: Folder | None = option("Documents", None, SEARCHED, "folder", common=True)
+    mode: Mode | None = path_option(None, "The path; the agent chooses by default.", common=True)
     judge: ModelName | None = model_option(
         None,
         "The model that reflects on reports. The worker's judge by default.",
@@ -70,6 +70,7 @@ class MultiPathRequest(Bounded):
         None,
         "The most drafts, the first one counted, unlike in `reflect`; 3 for research"
         " and 5 for code by default.",
+        common=True,
         ge=1,
         le=10,
     )
@@ -93,7 +94,7 @@ class MultiPathRequest(Bounded):
     limits: Limits = Field(default_factory=Limits)
     temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
     seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
-    max_output_tokens: int | None = output_limit("reply", 4_096, model_option)
+    max_output_tokens: int | None = output_limit("reply", 4_096, model_option, common=True)
     call_timeout_seconds: float | None = time_out("call")
     review_open: bool = review_option(
         False, "A result that is open (critiques or an error) waits for a person."

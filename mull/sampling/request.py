@@ -38,7 +38,9 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
 
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
     answers: AnswerKind = answer_option(
-        "exact", "How answers are compared; llm asks the model whether two mean the same."
+        "exact",
+        "How answers are compared; llm asks the model whether two mean the same.",
+        common=True,
     )
     prompt_template: Annotated[str, AfterValidator(partial(within, most=TEMPLATE_BYTES))] | None = (
         answer_option(
@@ -53,7 +55,7 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     seed: int | None = model_option(
         None, "Sample i gets seed + i, so that samples differ.", ge=0, le=2**31
     )
-    max_output_tokens: int | None = output_limit("reply", 1_024, model_option)
+    max_output_tokens: int | None = output_limit("reply", 1_024, model_option, common=True)
     max_concurrency: int = bound_option(16, "The most calls at once.", ge=1, le=32)
     sample_timeout_seconds: float | None = time_out("call", flag="--sample-timeout-seconds")
     review_when: Literal["high"] | None = review_option(

@@ -73,6 +73,7 @@ class Stopping(Request):
         None,
         "Settings for what is not given: predictive, with epsilon 0.05 and at most 10"
         " answers (thrifty), or 0.02 and 40 (thorough).",
+        common=True,
     )
     rule: Rule = stop_option(
         "combined",
@@ -93,7 +94,7 @@ class Stopping(Request):
         ge=1,
     )
     min_entropy_samples: int = entropy_option(4, "Readable answers before entropy counts.", ge=1)
-    max_responses: int = stop_option(10, "The most answers.", ge=1, le=1000)
+    max_responses: int = stop_option(10, "The most answers.", common=True, ge=1, le=1000)
     epsilon: Share = stop_option(
         0.05,
         "The rule predictive stops at this chance that the leader is overtaken.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstraints
 from pydantic_core import to_json
@@ -13,7 +13,7 @@ from mull.option import bound_option, model_option, option
 from mull.request import TURN_SECONDS, Framing, MessageText, Words, output_limit, time_out
 from mull.text import within
 from mull.turn.approval import ToolRule
-from mull.turn.budget import TurnLimits, reflection_option
+from mull.turn.budget import Level, TurnLimits, reflection_option
 from mull.turn.tools import RESULT_BYTES
 
 SUMMARY_BYTES = 20_000
@@ -47,9 +47,10 @@ class TurnOptions(TurnLimits, Framing):
         "The tools that may be used, by name or group (python, documents, a server); all of the"
         ' worker by default, none with --tools "".',
         "names",
+        common=True,
         max_length=100,
     )
-    docs: Folder | None = tool_option(None, SEARCHED, "folder")
+    docs: Folder | None = tool_option(None, SEARCHED, "folder", common=True)
     approve: Rules = tool_option(
         (),
         "Rules for tool calls, a JSON list, which can only tighten the worker's.",
@@ -60,7 +61,9 @@ class TurnOptions(TurnLimits, Framing):
     think_level: StrictStr = option(
         "Reflection",
         "off",
-        "off, low, medium or high; at off there is no reflection.",
+        "How much the model thinks; at off there is no reflection.",
+        common=True,
+        choices=get_args(Level),
         max_length=100,
     )
     reflect_every: int = reflection_option(
@@ -83,7 +86,7 @@ class TurnOptions(TurnLimits, Framing):
     )
     temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
     seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
-    max_output_tokens: int | None = output_limit("reply", 4_096, model_option)
+    max_output_tokens: int | None = output_limit("reply", 4_096, model_option, common=True)
     call_timeout_seconds: float | None = time_out("call of the model", TURN_SECONDS)
     review_timeout_seconds: float = bound_option(
         86_400,

@@ -11,7 +11,7 @@ import pytest
 
 SOURCES = ("mull", "activities", "workflows", "commands", "tests")
 CREATED = re.compile(r"Create `([^`]+)`:\n\n```python\n(.*?)```", re.DOTALL)
-LISTED = re.compile(r"In `([^`]+)`, `([A-Z]+)`:\n\n```python\n(.*?)```", re.DOTALL)
+LISTED = re.compile(r"In `([^`]+)`, `([A-Z]+)`[^:\n]*:\n\n```python\n(.*?)```", re.DOTALL)
 LINES = 150
 # A command is imported where its name is typed.
 HELP = "import sys; sys.argv[1:] = ['echo', '--help']; import starter; starter.run()"

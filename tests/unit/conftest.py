@@ -11,7 +11,7 @@ import typer
 import starter
 from commands import follow, reflexion, rows, start
 
-NAMES = ("ask", "reflect", "agent", "reflexion", "retroformer", "train", "review")
+NAMES = ("ask", "reflect", "agent", "reflexion", "retroformer", "train", "turn", "review")
 
 
 class Typed(NamedTuple):
@@ -28,8 +28,9 @@ class Typed(NamedTuple):
 def typed_app() -> typer.Typer:
     """The commands that start runs, with all of their options."""
     app = typer.Typer()
+    known = {name: said for some in starter.COMMANDS.values() for name, said in some.items()}
     for name in NAMES:
-        app.command(name)(getattr(import_module(f"commands.{starter.COMMANDS[name][0]}"), name))
+        app.command(name)(getattr(import_module(f"commands.{known[name][0]}"), name))
     return app
 
 

@@ -162,7 +162,8 @@ def test_an_option_says_what_its_field_says() -> None:
 
 def test_the_list_of_commands_says_how_the_help_of_each_begins() -> None:
     """`mull --help` imports no command, so that its list stands apart from their docstrings."""
-    for name, (place, said) in starter.COMMANDS.items():
+    commands = [one for some in starter.COMMANDS.values() for one in some.items()]
+    for name, (place, said) in commands:
         command = getattr(import_module(f"commands.{place}"), "list_" if name == "list" else name)
 
         assert (inspect.getdoc(command) or "").split("\n\n")[0] == said
@@ -297,6 +298,11 @@ MISTAKES = {
         (["p", "--out", "x.py", "--detach"], "--out and --detach can't be combined"),
         (["p", "--out", "."], "--out: . is a folder"),
         (["p", "--out", "nowhere/x.py"], "--out: there is no folder "),
+    ],
+    "turn": [
+        (["m", "--think-level", "lots"],
+         "Invalid value for '--think-level': 'lots' is not one of 'off', 'low', 'medium', 'high'."),
+        (["m", "--session", "s", "--again"], "--session and --again can't be combined"),
     ],
 }  # fmt: skip
 
@@ -438,7 +444,7 @@ def test_a_secret_that_has_the_folder_s_name_is_no_folder(
         ("review x --deny 1", "Option '--deny' requires 2 arguments: --deny CALL \"WHY\"."),
         ("review x --draft", "Option '--draft' requires an argument: --draft N."),
         ("report x --html", "Option '--html' requires an argument: --html FILE."),
-        ("ask q --model", "Option '--model' requires an argument: --model VALUE."),
+        ("ask q --model", "Option '--model' requires an argument: --model MODEL."),
         ("ask q --json=3", "Option '--json' does not take a value."),
         ("review x --draft a", "valid integer, unable to parse string as an integer."),
     ],
