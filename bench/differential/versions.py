@@ -6,8 +6,10 @@ Nothing of it is imported here: its two programs are found in its pyproject.toml
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 import zlib
 from collections import defaultdict
@@ -17,6 +19,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from temporalio import activity
 from temporalio.api.enums.v1 import TaskQueueType
@@ -45,6 +48,43 @@ assert Path(program.__file__).is_relative_to({root!r}), program.__file__
 sys.argv[0] = "mull"
 sys.exit(program.{function}())
 """
+# A process that has imported every command makes a copy of itself for each that is typed, since
+# importing takes longer than what is measured: a line has its words, and the files of what it says.
+COPY = """
+import json, os, random, signal, sys
+from pathlib import Path
+sys.argv = ["mull", *{commands!r}]
+import {module} as program
+assert Path(program.__file__).is_relative_to({root!r}), program.__file__
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    words, place = json.loads(line)
+    if copy := os.fork():
+        print(copy, flush=True)
+        continue
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    random.seed()
+    for number, end in enumerate(("in", "out", "err")):
+        os.dup2(os.open(place + end, os.O_RDWR | os.O_CREAT), number)
+    leave = os._exit
+    def tell(code):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        Path(place + "part").write_text(str(code))
+        Path(place + "part").rename(place + "code")
+        leave(code)
+    os._exit = tell
+    sys.argv = ["mull", *words]
+    try:
+        program.{function}()
+    finally:
+        tell(1)
+"""
+# What scenarios type, and what is done to their runs.
+COMMANDS = (
+    *("ask", "reflect", "agent", "turn", "reflexion", "retroformer", "train", "batch"),
+    *("review", "finish", "add", "cancel"),
+)
 
 
 class Trainer:
@@ -101,6 +141,8 @@ class Version:
         self._named = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
         self._environment: dict[str, str] = {}
         self._worker: asyncio.subprocess.Process
+        self._commands: asyncio.subprocess.Process
+        self._typing = asyncio.Lock()
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
@@ -122,6 +164,7 @@ class Version:
                     "TEMPORAL_ADDRESS": os.environ["TEMPORAL_ADDRESS"],
                 }
                 trains = [self.trainer.answer]
+                await self._start_commands()
                 await self._start_worker()
                 try:
                     async with Worker(client, task_queue="mull-train", activities=trains):
@@ -132,9 +175,10 @@ class Version:
                         )
                         yield
                 finally:
-                    with suppress(ProcessLookupError):
-                        self._worker.terminate()
-                    await self._worker.wait()
+                    for one in (self._worker, self._commands):
+                        with suppress(ProcessLookupError):
+                            one.terminate()
+                        await one.wait()
 
     async def make(self, scenario: Scenario) -> Outcome:
         """Make the run of a scenario, and do to it what it says."""
@@ -204,29 +248,38 @@ class Version:
 
     async def _mull(self, *words: str) -> Ended:
         """Run a command to its end; one that goes on for too long is ended with code -9."""
-        pipe = asyncio.subprocess.PIPE
-        program = self._program("mull")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, *words,
-            cwd=self.folder, env=self._environment, stdin=asyncio.subprocess.DEVNULL,
-            stdout=pipe, stderr=pipe,
-        )  # fmt: skip
-        try:
-            async with asyncio.timeout(RUN_SECONDS):
-                printed, said = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            printed, said = await process.communicate()
-        text = printed.decode()
+        place = f"{self._log}.{uuid4().hex}."
+        typed, said = self._commands.stdin, self._commands.stdout
+        assert typed
+        assert said
+        async with self._typing:
+            typed.write(json.dumps([words, place]).encode() + b"\n")
+            copy = int(await said.readline())
+        code, began = -9, time.monotonic()
+        while code == -9 and time.monotonic() < began + RUN_SECONDS:
+            await asyncio.sleep(0.02)
+            with suppress(FileNotFoundError):
+                code = int(Path(place + "code").read_text())
+        if code == -9:
+            os.kill(copy, signal.SIGKILL)
+        text, error = (Path(place + end).read_text() for end in ("out", "err"))
         try:
             document = json.loads(text)
         except ValueError:
             document = text
-        return Ended(words, process.returncode or 0, document, said.decode())
+        return Ended(words, code, document, error)
 
     def _program(self, script: str) -> str:
         module, function = self._named[script].split(":")
-        return LAUNCH.format(module=module, function=function, root=str(self.root))
+        given = {"module": module, "function": function, "root": str(self.root)}
+        return (COPY if script == "mull" else LAUNCH).format(**given, commands=COMMANDS)
+
+    async def _start_commands(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        self._commands = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", self._program("mull"),
+            cwd=self.folder, env=self._environment, stdin=pipe, stdout=pipe,
+        )  # fmt: skip
 
     async def _start_worker(self) -> None:
         with self._log.open("ab") as log:
