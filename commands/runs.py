@@ -98,7 +98,10 @@ async def show(
     if as_json:
         sys.stdout.write(seen.model_dump_json() + "\n")
     else:
-        print_sheet(Console(), loop.sheet(seen), subject=True, decisions=True)
+        sheet = loop.sheet(seen)
+        print_sheet(Console(), sheet, subject=True, decisions=True)
+        if sheet.waiting:
+            tell(f"To look at it and decide:\n    mull review {run}")
         say_further(handle, loop)
     return Exit.DONE
 
@@ -149,7 +152,9 @@ async def report(
         seen.start_time,
         seen.close_time,
         run_page(run, seen.run_id),
-        request.model_dump(mode="json", exclude={"calibration"}) if request else {},
+        request.model_dump(mode="json", exclude={"calibration"}, exclude_none=True)
+        if request
+        else {},
     )
     write_file(place, page_html(found.loop.sheet(result, request), facts))
     return Exit.DONE

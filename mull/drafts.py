@@ -90,7 +90,8 @@ class PlainDraft(Made):
     @property
     def doubt(self) -> str:
         """Say why not to build on it, whatever became of the run; empty for a whole text."""
-        return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
+        cut = "the draft was cut off by its provider: raise --max-output-tokens"
+        return cut if self.finish_reason == "length" else ""
 
 
 class PlainDecision(Decided):

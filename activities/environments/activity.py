@@ -20,6 +20,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.environments.port import (
+    CODE,
     Environment,
     Evaluation,
     Maker,
@@ -135,8 +136,9 @@ class LiveEnvironments:
         Raises TaskError.
         """
         if task.environment not in self._makers:
-            known = ", ".join(self._makers) or "none"
-            raise TaskError(f"this worker has no environment {task.environment!r}; it has {known}")
+            # Code is run on a queue of its own, by workers that have no other environment.
+            known = ", ".join(dict.fromkeys((CODE, *self._makers)))
+            raise TaskError(f"there is no environment {task.environment!r}; there are {known}")
         name = task.environment
         made = await self.call(name, self._makers[name], task)
         try:

@@ -114,7 +114,7 @@ NO_TEST = (
     "No test was found in the block: write asserts, not in a loop and without variables, that "
     "call {entry}, such as assert {entry}(...) == ..."
 )
-NO_ANSWER = "No answer was given before the steps ran out."
+NO_ANSWER = "No answer was given before the episode ended."
 NO_CODE = (
     "There is no Python in the answer: write a fenced block with the function after the marker."
 )

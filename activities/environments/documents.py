@@ -83,7 +83,7 @@ NO_ACTION = (
     "There is no action in this that can be read: write Search[query], Lookup[term] or "
     "Finish with the marker of an answer and your answer, on a line of its own."
 )
-NO_ANSWER = "No answer was given before the steps ran out."
+NO_ANSWER = "No answer was given before the episode ended."
 
 
 def document_tasks(library: Library, environment: Mapping[str, str]) -> Maker:

@@ -170,8 +170,11 @@ EMPTY_WORDS = frozenset(
         "would",
     }
 )  # fmt: skip
-# What small models give as a place: the line around the data, and the form's dots.
-PROMPT_ALONE = re.compile(r"\A[\s=]*(?:data [0-9a-f]{16}|\.\.\.|…)[\s=]*\Z")
+# What small models give as a place: the line around the data, whole or not, and the form's dots.
+PROMPT_ALONE = re.compile(
+    r"""\A[\s='"`]*(?:data[\s:_-]*(?:[0-9a-f]{16}|[0-9a-f]{0,15}(?:\.\.\.|…))|\.\.\.|…)[\s='"`]*\Z""",
+    re.IGNORECASE,
+)
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
 # A grammar can't restrict a number to a range, but it can restrict it to these values.

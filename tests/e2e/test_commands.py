@@ -141,6 +141,7 @@ async def test_a_run_is_listed_and_reported(cli: Cli, client: Client, tmp_path: 
     assert "<svg" in page.read_text()
     assert "129" in page.read_text()
     assert "src=" not in page.read_text()
+    assert "top_p" not in page.read_text()
     assert await described.static_summary() == SUM
 
 

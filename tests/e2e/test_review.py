@@ -22,13 +22,14 @@ def run(cli: Cli) -> str:
 
 
 def test_what_waits_is_shown_and_marked_in_the_list(cli: Cli, run: str) -> None:
-    shown = cli("review", run)
+    shown, standing = cli("review", run), cli("show", run)
     document = json.loads(cli("review", run, "--json").stdout)
 
     assert "Draft 2, worth 0.45." in shown.stdout
     assert "Say which release is meant." in shown.stdout
     assert "It waits without a time limit." in shown.stderr
     assert f"mull review {run} --accept" in shown.stderr
+    assert standing.stderr == f"To look at it and decide:\n    mull review {run}\n"
     assert (document["id"], document["review_until"]) == (run, None)
     assert document["draft"]["text"] == "Draft 2, worth 0.45."
     assert document["actions"] == ["accept", "revise", "replace", "score"]
@@ -86,12 +87,14 @@ def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
     run = cli("reflect", QUERY, *known, "--detach").stdout.strip()
 
     shown, said = cli("review", run), cli("review", run, "--accept")
+    standing = cli("show", run)
     cli("cancel", run)
     cli("watch", run)
     ended = cli("review", run, "--accept")
 
     assert shown.returncode == said.returncode == ended.returncode == 2
     assert "the run is not waiting for a review" in shown.stderr
+    assert "mull review" not in standing.stderr
     assert "refused: the run is not waiting for a review" in said.stderr
     assert "the run has already ended (cancelled" in ended.stderr
 

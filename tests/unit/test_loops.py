@@ -67,7 +67,10 @@ DRAFTED = reflected([0.8]).result()
 
 ACCEPTED = {"stop_reason": "accepted_by_person"}
 UNJUDGED = DRAFTED.model_copy(update={"score": None, "stop_reason": "evaluation_failed"})
-CUT_OFF, UNSURE = "the draft was cut off by its provider", "no judge was sure of its score"
+CUT_OFF, UNSURE = (
+    "the draft was cut off by its provider: raise --max-output-tokens",
+    "no judge was sure of its score",
+)
 FAILS = coded([verdict(True, False)], max_revisions=1).result()
 
 

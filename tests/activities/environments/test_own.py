@@ -69,7 +69,9 @@ async def test_unknown_environment(found: Named) -> None:
     episode = Episode(found.make, TaskRef(environment="chess", task="1"))
     episode.live = LiveEnvironments([found])
 
-    with pytest.raises(ApplicationError, match="no environment 'chess'; it has number") as caught:
+    with pytest.raises(
+        ApplicationError, match="no environment 'chess'; there are code, number"
+    ) as caught:
         await episode.begin()
 
     assert caught.value.non_retryable

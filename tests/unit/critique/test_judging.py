@@ -224,6 +224,12 @@ def test_the_schema_of_the_same_criteria_is_derived_once(monkeypatch: pytest.Mon
         ("...", None),
         ("=== data 0123456789abcdef ===", None),
         ("data 0123456789abcdef", None),
+        ("data-0123456789ABCDEF", None),
+        ('"=== data-01234…"', None),
+        ("data-…", None),
+        ("data decade", "data decade"),
+        ("data 0123456789abcdef0", "data 0123456789abcdef0"),
+        ("the data…", "the data…"),
         ("", None),
     ],
 )
