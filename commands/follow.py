@@ -46,7 +46,7 @@ from mull.client import ASKED, new_id
 from mull.connection import TASK_QUEUE, unserved
 from mull.loops import BATCH, Loop, loop_of
 from mull.progress import Handle, LiveAnswer, look, stuck_words
-from mull.request import PERSON_PRIORITY, Request
+from mull.request import INVALID, PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
 from mull.sampling.result import Bars
 from mull.sheet import Sheet
@@ -444,5 +444,7 @@ async def ended_badly(
 
 
 def failure_code(error: WorkflowFailureError) -> Exit:
-    """Return the exit code of a run that was cancelled or that failed."""
-    return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
+    """Return the exit code of a run that was cancelled, that failed, or that was asked wrongly."""
+    if isinstance(error.cause, CancelledError):
+        return Exit.CANCELLED
+    return Exit.USAGE if getattr(error.cause, "type", None) == INVALID else Exit.FAILED

@@ -41,7 +41,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from mull import queues
 from mull.errors import ConfigurationError, NoServerError
 from mull.keys import CLEAR, CODEC, ENCRYPTED, ENCRYPTION_KEYS, REFUSED, UnreadableError
-from mull.request import Request, Result, explain, parse_request, short_name, told
+from mull.request import INVALID, Request, Result, explain, parse_request, short_name, told
 from mull.text import terminal_safe
 
 TASK_QUEUE = queues.WORKFLOWS
@@ -195,7 +195,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
             said = f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain"
             said = explain(error) if isinstance(error, ValueError) else said
             raise ApplicationError(
-                f"malformed {kind.__name__}: {said}", type="InvalidRequest", non_retryable=True
+                f"malformed {kind.__name__}: {said}", type=INVALID, non_retryable=True
             ) from None
 
 

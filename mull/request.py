@@ -24,6 +24,8 @@ from mull.option import bound_option, model_option, option, review_option
 from mull.text import cut_encoded, encoded_size, quoted, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+# The kind of failure of a run whose request is wrong.
+INVALID = "InvalidRequest"
 NO_ADDRESS = "an address (://) can't be part of a model's name: it is set where the worker runs"
 
 

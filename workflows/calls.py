@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.connection import silence
     from mull.request import (
         CALL_SECONDS,
+        INVALID,
         NORMAL_PRIORITY,
         THINKING_TOKENS,
         Finish,
@@ -38,7 +39,6 @@ with workflow.unsafe.imports_passed_through():
 Value = TypeVar("Value")
 
 SOMEBODY = "a person"
-INVALID = "InvalidRequest"
 
 # Giving up a worker too early loses a call that may be made only once. So a worker with such a call
 # may be silent for this many times as long.

@@ -12,8 +12,9 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
+    from mull.request import INVALID
     from mull.text import encoded_size
-    from workflows.calls import INVALID, failure
+    from workflows.calls import failure
 
 
 def check_id(most_bytes: int, children: str) -> None:

@@ -26,10 +26,10 @@ with workflow.unsafe.imports_passed_through():
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import Decision, Draft, ReflectOnResultResult
     from mull.critique.sheet import sheet
-    from mull.request import Review
+    from mull.request import INVALID, Review
     from workflows import base
     from workflows.base import DraftWorkflow
-    from workflows.calls import INVALID, Call, Lost, call_times, explain, failure, run_locally
+    from workflows.calls import Call, Lost, call_times, explain, failure, run_locally
 
 NO_TIME = "the run ended before it replied"
 

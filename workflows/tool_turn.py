@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, queue_of
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from mull import telemetry
-    from mull.request import TURN_SECONDS
+    from mull.request import INVALID, TURN_SECONDS
     from mull.turn.approval import Permission
     from mull.turn.conversation import StreamedText
     from mull.turn.loop import MOST_UNUSABLE, Turn
@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
         call_once,
         call_times,
         explain,
+        failure,
         lost,
         priority,
     )
@@ -109,6 +110,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             if isinstance(found, ActivityError):
                 state.warn(f"the turn has no tools: they could not be listed: {explain(found)}")
             listing = found if isinstance(found, Listing) else listing
+            # A conversation goes on where a tool has gone since.
+            if listing.unknown and (request.turn_count == 1 or not request.messages):
+                raise failure(INVALID, f"tools: {listing.unknown}")
         task = ModelTask(model=request.model, think_level=request.think_level)
         call = Call(TurnActivities.describe_model, task, "what the model can do", self._times)
         known = await self._calls.make(call)

@@ -46,11 +46,12 @@ with workflow.unsafe.imports_passed_through():
     )
     from mull.agents.training_sheet import sheet
     from mull.connection import silence
+    from mull.request import INVALID
     from mull.run import add_usage
     from mull.text import tally_words
     from workflows import base
     from workflows.base import Workflow
-    from workflows.calls import INVALID, Call, explain, failure, outcome, settle, work_times
+    from workflows.calls import Call, explain, failure, outcome, settle, work_times
     from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 

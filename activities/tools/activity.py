@@ -45,6 +45,7 @@ from mull.turn.tools import MAY_BE_DONE, Tool
 
 # A listing is one event, and each call of the model repeats it.
 MOST_TOOLS = 128
+KNOWN_COLUMNS = 400
 LISTING_BYTES = 300_000
 MOST_ERRORS = 5
 ERROR_BYTES = 400
@@ -147,10 +148,20 @@ class ToolActivities:
         warnings = [warning for _, some in listed for warning in some]
         # Of tools with the same name keep the first, since that is the one that is called.
         tools = list({tool.name: tool for tool in reversed(every)}.values())[::-1]
+        unknown = ""
         if task.names is not None:
-            known = {name for tool in tools for name in (tool.name, tool.group)}
-            unknown = [short_name(name) for name in task.names if name not in known]
-            warnings += [f"the worker has no tool {name}" for name in unknown]
+            known = dict.fromkeys(n for tool in tools for n in (tool.group, tool.name) if n)
+            # Of a server that can't be reached now its own warning tells.
+            lost = {name for name, (_, some) in zip(self._servers, listed, strict=True) if some}
+            if wrong := [
+                short_name(name)
+                for name in task.names
+                if name not in known and name.partition("__")[0] not in lost
+            ]:
+                more = ["documents with docs"] if self._library and task.docs is None else []
+                has = terminal_safe(", ".join([*known, *more]), KNOWN_COLUMNS) or "none"
+                unknown = f"the worker has no tool {', '.join(wrong)}; it has {has}"
+                warnings.append(unknown)
             tools = [tool for tool in tools if {tool.name, tool.group} & {*task.names}]
         sizes = accumulate(len(to_json(tool)) for tool in tools)
         kept = [tool for tool, size in zip(tools, sizes, strict=True) if size <= LISTING_BYTES]
@@ -158,7 +169,9 @@ class ToolActivities:
         if len(kept) < len(tools):
             left_out = tally_words(len(tools) - len(kept), "tool")
             warnings.append(f"{left_out} left out, since there are too many: name those to use")
-        return Listing(tools=tuple(kept), rules=self._rules, warnings=tuple(warnings))
+        return Listing(
+            tools=tuple(kept), rules=self._rules, warnings=tuple(warnings), unknown=unknown
+        )
 
     async def close(self) -> None:
         """Stop the servers."""

@@ -27,11 +27,15 @@ class ListTask(Record):
 
 
 class Listing(Record):
-    """The tools of a worker, its rules for calls of them, and warnings of what is missing."""
+    """The tools of a worker, its rules for calls of them, and warnings of what is missing.
+
+    `unknown` says which tools were named that there are not, and which there are.
+    """
 
     tools: tuple[Tool, ...]
     rules: tuple[ToolRule, ...] = ()
     warnings: tuple[str, ...] = ()
+    unknown: str = ""
 
 
 class CallTask(Record):

@@ -197,6 +197,9 @@ async def checked(schema: dict[str, Any]) -> str | None:
     return await ActivityEnvironment().run(check_arguments, task)
 
 
+OWN_NAMES = "calculate, python, run_python, weather, book, sleep, crash"
+
+
 @pytest.mark.parametrize(
     ("names", "listed", "warnings"),
     [
@@ -204,7 +207,11 @@ async def checked(schema: dict[str, Any]) -> str | None:
         ((), [], ()),
         (("python",), ["run_python"], ()),
         (("book", "calculate"), ["calculate", "book"], ()),
-        (("book", "documents"), ["book"], ("the worker has no tool documents",)),
+        (
+            ("book", "documents"),
+            ["book"],
+            (f"the worker has no tool documents; it has {OWN_NAMES}",),
+        ),
     ],
 )
 async def test_a_listing_chooses_by_name_and_group(
@@ -217,3 +224,4 @@ async def test_a_listing_chooses_by_name_and_group(
 
     assert [tool.name for tool in found.tools] == listed
     assert found.warnings == warnings
+    assert found.unknown == "".join(warnings)

@@ -364,13 +364,15 @@ async def test_a_server_has_of_the_workers_variables_what_the_file_names(
 
 
 async def test_a_program_that_is_not_there_is_named_by_its_server(tmp_path: Path) -> None:
-    """The turn goes on without it."""
+    """The turn goes on without it, since its tools are not mistyped, but missing."""
     async with serving(tmp_path, {}, command=str(tmp_path / "gone")) as worker:
-        found = await worker.listing()
+        found = await worker.listing("shop", "shop__add")
+        mistyped = await worker.listing("shop__add", "shp__add")
 
-    assert found.warnings == (
-        "the tools of shop are missing: shop can't be started: No such file or directory",
-    )
+    missing = "the tools of shop are missing: shop can't be started: No such file or directory"
+    unknown = "the worker has no tool shp__add; it has none"
+    assert (found.warnings, found.unknown) == ((missing,), "")
+    assert (mistyped.warnings, mistyped.unknown) == ((missing, unknown), unknown)
 
 
 async def test_over_http_a_server_is_used_likewise(

@@ -318,6 +318,27 @@ async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None
     assert not result.warnings
 
 
+async def test_a_tool_that_there_is_not_ends_a_turn_before_it_costs_anything(
+    client: Client,
+) -> None:
+    """What a person mistyped is refused as they begin; a conversation goes on without the tool."""
+    model, said = ScriptedModel(step=[ANSWER]), "the worker has no tool lok; it has look"
+    earlier = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    async with served(client, model):
+        refused = [
+            await failure(await start(client, tools=["lok", "write"], **more))
+            for more in ({}, {"messages": earlier}, {"turn_count": 2})
+        ]
+        asked = len(model.calls)
+        later = await start(client, tools=["lok", "write"], messages=earlier, turn_count=2)
+        result = await ended(later)
+
+    assert {error.type for error in refused} == {"InvalidRequest"}
+    assert all(error.message.startswith(f"tools: {said}") for error in refused)
+    assert (asked, result.answer, result.tools) == (0, ANSWER, ("write",))
+    assert result.warnings[0].startswith(said)
+
+
 async def test_a_person_ends_a_turn(client: Client) -> None:
     async with served(client, ScriptedModel(step=[LOOK, [("slow", {"seconds": 40})]])):
         handle = await start(client)
