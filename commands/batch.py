@@ -10,10 +10,9 @@ from pydantic_core import to_jsonable_python
 
 from commands import command, start
 from commands.command import fail, flag, with_client
-from commands.follow import New, Wanted
 from commands.help import COMMON
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
-from commands.options import takes_fields
+from commands.options import New, Wanted, takes_fields
 from mull.batch.request import BatchRequest
 
 _steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that was started")

@@ -27,6 +27,7 @@ from temporalio.service import RPCError
 from activities.language_model import port
 from commands import follow
 from commands.command import Exit, drop_empty_variables, end_process, fail, flag
+from commands.options import New, Wanted
 from mull import telemetry
 from mull.client import new_id
 from mull.connection import GRACE_SECONDS, TASK_QUEUE, connect, unserved
@@ -381,8 +382,8 @@ async def demo() -> Exit:
             max_output_tokens=TOY_TOKENS if toy else None,
         )
         run = new_id("ask", QUESTION)
-        wanted = follow.Wanted(accept_any=True, web_ui=False)
-        ended = await follow.start(client, request, follow.New(run), wanted)
+        wanted = Wanted(accept_any=True, web_ui=False)
+        ended = await follow.start(client, request, New(run), wanted)
     sys.stderr.write(
         "\nThe demo is over and nothing is left running. To see this run in the Web UI, start\n"
         f"    .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"

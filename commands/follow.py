@@ -6,8 +6,7 @@ import sys
 import time
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.status import Status
@@ -26,12 +25,7 @@ from temporalio.service import RPCError
 from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import (
-    AcceptAny,
-    Again,
-    Detach,
     Exit,
-    Json,
-    NewId,
     fail,
     need_workers,
     print_id,
@@ -42,6 +36,7 @@ from commands.command import (
 )
 from commands.doctor import examine
 from commands.found import reach
+from commands.options import New, Wanted
 from mull.client import ASKED, new_id
 from mull.connection import TASK_QUEUE, unserved
 from mull.loops import BATCH, Loop, loop_of
@@ -84,30 +79,6 @@ SHOWN_BY_DOCTOR = {
 }
 
 
-class Wanted(NamedTuple):
-    """How a result is printed, and what it is held to.
-
-    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
-    With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
-    Without `details` an answer is printed with what matters most, in five lines.
-    """
-
-    as_json: Json = False
-    accept_any: AcceptAny = False
-    required: Bars | float | None = None
-    out: Path | None = None
-    web_ui: bool = True
-    details: bool = True
-
-
-class New(NamedTuple):
-    """Under which id a run is started, even if one is done (`again`), and whether to detach."""
-
-    workflow_id: NewId = None
-    again: Again = False
-    detach: Detach = False
-
-
 async def start(client: Client, request: Request, new: New, wanted: Wanted) -> Exit:
     """Start a run and follow it, or print its id at once.
 
@@ -146,7 +117,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     if new.detach:
         return print_id(chosen, as_json=wanted.as_json)
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
-    return await follow(handle, loop, request, wanted)
+    return await follow(handle, loop, request, wanted, begun=True)
 
 
 async def _expect_map(client: Client, request: Any) -> None:
@@ -332,8 +303,13 @@ async def _slow(handle: Handle) -> str | None:
     return terminal.slow_words(pending, datetime.now(UTC))
 
 
-async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
-    """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
+async def follow(
+    handle: Handle, loop: Loop, request: Any, wanted: Wanted, *, begun: bool = False
+) -> Exit:
+    """Show each step of a run as it happens, then the result; Ctrl-C detaches.
+
+    If this command has `begun` the run, a request that the worker refuses is its wrong usage.
+    """
     detached = f"the run continues. To follow it:\n    mull watch {handle.id}"
     if wanted.out is not None:
         there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
@@ -341,7 +317,9 @@ async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Ex
     try:
         result = await show_live(handle, loop, request, detached)
     except WorkflowFailureError as error:
-        return await ended_badly(error, handle, loop, wanted.as_json)
+        code = await ended_badly(error, handle, loop, wanted.as_json)
+        refused = begun and getattr(error.cause, "type", None) == INVALID
+        return Exit.USAGE if refused else code
     sheet = loop.sheet(result, request)
     # It may have gone on in a new history.
     return show_result(handle, loop, sheet, result, (await handle.describe()).run_id, wanted)
@@ -444,7 +422,5 @@ async def ended_badly(
 
 
 def failure_code(error: WorkflowFailureError) -> Exit:
-    """Return the exit code of a run that was cancelled, that failed, or that was asked wrongly."""
-    if isinstance(error.cause, CancelledError):
-        return Exit.CANCELLED
-    return Exit.USAGE if getattr(error.cause, "type", None) == INVALID else Exit.FAILED
+    """Return the exit code of a run that was cancelled or that failed."""
+    return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from commands import command, plans
 from commands.command import Exit, fail, tell
-from commands.follow import Wanted
+from commands.options import Wanted
 from mull.batch.request import (
     LABELS,
     PAGE_BYTES,

@@ -12,15 +12,53 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import typer
 from pydantic import TypeAdapter
 
-from commands.command import called_with, checked, fail, option_of, options_of, read_file, tell
+from commands.command import (
+    AcceptAny,
+    Again,
+    Detach,
+    Json,
+    NewId,
+    called_with,
+    checked,
+    fail,
+    option_of,
+    options_of,
+    read_file,
+    tell,
+)
 from commands.help import COMMON, LAST, REQUIRED, HelpAll
 from mull.option import Form, Heading, Option
 from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
+from mull.sampling.result import Bars
 
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
 HEADINGS: tuple[str, ...] = (REQUIRED, *get_args(Heading), LAST)
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
+
+
+class Wanted(NamedTuple):
+    """How a result is printed, and what it is held to.
+
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
+    With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
+    Without `details` an answer is printed with what matters most, in five lines.
+    """
+
+    as_json: Json = False
+    accept_any: AcceptAny = False
+    required: Bars | float | None = None
+    out: Path | None = None
+    web_ui: bool = True
+    details: bool = True
+
+
+class New(NamedTuple):
+    """Under which id a run is started, even if one is done (`again`), and whether to detach."""
+
+    workflow_id: NewId = None
+    again: Again = False
+    detach: Detach = False
 
 
 def place_of(kind: Literal["folder", "file"], given: str) -> str:

@@ -36,10 +36,9 @@ from commands.command import (
     tell,
     with_client,
 )
-from commands.follow import New, Wanted
 from commands.help import COMMON, LAST
 from commands.lines import Chosen, Given, planned
-from commands.options import place_of, takes_fields
+from commands.options import New, Wanted, place_of, takes_fields
 from mull.agents.memory import SharedMemory
 from mull.agents.request import ReflexionRequest
 from mull.client import new_id

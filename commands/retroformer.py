@@ -14,9 +14,8 @@ from activities.training.activity import variables
 from activities.training.port import VARIABLE, StageTask
 from commands import start
 from commands.command import Exit, checked, fail, flag
-from commands.follow import New, Wanted
 from commands.help import COMMON, LAST, Command
-from commands.options import place_of, takes_fields
+from commands.options import New, Wanted, place_of, takes_fields
 from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest

@@ -28,9 +28,10 @@ from commands.command import (
     tell,
     write_file,
 )
-from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
+from commands.follow import ended_badly, failure_code, follow, say_further, show_result
 from commands.found import reach, status_words
 from commands.measuring.replay import log_line
+from commands.options import Wanted
 from commands.page import RunFacts, page_html
 from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from mull.client import ASKED

@@ -18,8 +18,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, fail, need_workers, option_of, print_id, sized, tell
-from commands.follow import LOOK_SECONDS, Wanted, follow
+from commands.follow import LOOK_SECONDS, follow
 from commands.found import described
+from commands.options import Wanted
 from mull.connection import TASK_QUEUE
 from mull.handle import find
 from mull.loops import SESSION, TURN

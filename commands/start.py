@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from commands import command, follow
+from commands import command
 from commands.command import fail, flag, option_of, options_of, with_client
-from commands.follow import New, Wanted
 from commands.help import COMMON, LAST
-from commands.options import takes_fields
+from commands.options import New, Wanted, takes_fields
 from mull.critique.criteria import Criterion
 from mull.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from mull.critique.request import ReflectOnResultRequest
@@ -243,6 +242,9 @@ def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted)
     request = command.checked(kind, fields)
     for note in unused(request, {name for name, value in fields.items() if value is not None}):
         command.tell(f"Note: {note}.")
+
+    # What follows a run takes a while to import, which `--help` should not wait for.
+    from commands import follow
 
     with_client(lambda client: follow.start(client, request, new, wanted))
 

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from commands import command, sessions, start
+from commands import command, start
 from commands.command import fail, with_client
-from commands.follow import New, Wanted
 from commands.help import COMMON
-from commands.options import takes_fields
+from commands.options import New, Wanted, takes_fields
 from mull.turn.request import ToolTurnRequest
 from mull.turn.session import SessionMessage, SessionRequest
 
@@ -61,5 +60,7 @@ def turn(
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
         more: dict[str, Any] = {"message_id": new.workflow_id, "detach": new.detach}
+        from commands import sessions
+
         with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))
     start.begin(ToolTurnRequest, fields, new, wanted)

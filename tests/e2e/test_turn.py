@@ -147,11 +147,6 @@ ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
     (("--max-tool-calls", "0"), 4, {"stop_reason": "max_tool_calls"}),
     (("--tools", "calculate, current_time"), 0, {"tools": ["calculate", "current_time"]}),
     (("--tools", "python,calculate"), 0, {"tools": ["calculate", "run_python"]}),
-    (
-        ("--tools", "nosuch", "--max-steps", "2"),
-        4,
-        {"tools": [], "stop_reason": "generation_failed"},
-    ),
 ]
 
 
@@ -175,19 +170,26 @@ def test_a_turn_without_an_answer_prints_what_it_has(cli: Cli) -> None:
     assert "no answer" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("level", "planned", "warned"),
-    [("medium", ("medium", 2_000), False), ("off", ("off", 0), False), ("deep", ("off", 0), True)],
-)
-def test_a_level_of_thinking(cli: Cli, level: str, planned: tuple[str, int], warned: bool) -> None:
-    """It is in the result; one that is not known is off, with a warning."""
+@pytest.mark.parametrize(("level", "tokens"), [("medium", 2_000), ("off", 0)])
+def test_a_level_of_thinking(cli: Cli, level: str, tokens: int) -> None:
+    """It is in the result."""
     asked = ("turn", "How much?", "--seed", str(AGREE), "--tools", "", "--think-level", level)
     done = cli(*asked, "--json")
 
     result = json.loads(done.stdout)
     assert done.returncode == 0
-    assert (result["thinking"]["level"], result["thinking"]["tokens"]) == planned
-    assert any("deep" in one for one in result["warnings"]) is warned
+    assert (result["thinking"]["level"], result["thinking"]["tokens"]) == (level, tokens)
+
+
+def test_a_choice_that_there_is_not_is_refused(cli: Cli) -> None:
+    """A command knows the levels of thinking, and only the worker its tools; none is asked for."""
+    level = cli(*SUMS, "--think-level", "lots")
+    tool = cli(*SUMS, "--tools", "calculate,nosuch", "--id", "nosuch")
+    shown = cli("show", "nosuch")
+
+    assert (level.returncode, tool.returncode, shown.returncode) == (2, 2, 1)
+    assert "'lots' is not one of 'off', 'low', 'medium', 'high'" in level.stderr
+    assert "InvalidRequest: tools: the worker has no tool nosuch; it has calculate" in tool.stderr
 
 
 OPTIONS = ("--seed", str(AGREE), "--tools", "")

@@ -16,8 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands import batch, lines, pages, rows
 from commands.command import Exit
-from commands.follow import Wanted
 from commands.measuring import findings
+from commands.options import Wanted
 from mull.batch.request import BATCH_CONTINUES, BatchPage, BatchRequest, Variant
 from mull.batch.result import BatchResult, BatchRun
 

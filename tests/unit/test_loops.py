@@ -14,6 +14,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from commands import follow, terminal
+from commands.options import Wanted
 from commands.terminal import print_sheet
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
@@ -47,7 +48,7 @@ def no_web_ui(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(loop: Loop, ended: Any, **options: Any) -> int:
     handle: Any = Handle()
-    wanted = follow.Wanted(**options)
+    wanted = Wanted(**options)
     return follow.show_result(handle, loop, loop.sheet(ended), ended, None, wanted)
 
 

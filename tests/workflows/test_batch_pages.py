@@ -21,9 +21,9 @@ from temporalio.exceptions import CancelledError
 import worker
 from adapters import QUEUES
 from commands import plans
-from commands.follow import Wanted
 from commands.lines import Chosen, Given
 from commands.measuring.findings import _read
+from commands.options import Wanted
 from commands.pages import opened, send_page
 from mull.batch.request import BatchPage, Item
 from mull.batch.result import BatchResult

@@ -13,6 +13,7 @@ from temporalio.worker import Replayer
 import worker
 from commands import follow
 from commands.command import Exit
+from commands.options import New, Wanted
 from mull.connection import DATA_CONVERTER
 from mull.sampling.probability import CalibrationMap
 from mull.sampling.request import SelfConsistencyRequest
@@ -72,12 +73,12 @@ async def test_a_map_of_the_worker_is_in_the_history(
 
 
 async def required(
-    client: Client, asked: ScriptedModel, new: follow.New | None = None, **fields: Any
+    client: Client, asked: ScriptedModel, new: New | None = None, **fields: Any
 ) -> Exit:
     request = SelfConsistencyRequest(question="How much?", preset="thrifty", **fields)
-    wanted = follow.Wanted(required=Bars(probability=0.9), web_ui=False)
+    wanted = Wanted(required=Bars(probability=0.9), web_ui=False)
     async with served(client, asked):
-        return await follow.start(client, request, new or follow.New(), wanted)
+        return await follow.start(client, request, new or New(), wanted)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ async def test_a_model_that_is_not_named_may_be_the_map_s(client: Client) -> Non
 
 async def test_a_run_that_may_be_done_is_looked_up(client: Client) -> None:
     """Its result is printed, and is below the bar as it has no probability."""
-    named = follow.New(f"done-{uuid.uuid4()}")
+    named = New(f"done-{uuid.uuid4()}")
     first = await required(client, ScriptedModel(sample=["129"] * 3), named)
 
     assert (first, await required(client, ScriptedModel(), named)) == (Exit.BELOW_BAR,) * 2

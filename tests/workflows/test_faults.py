@@ -10,7 +10,8 @@ from temporalio.client import Client
 
 import worker
 from activities.language_model.layers import PacedModel
-from commands.follow import Wanted, follow
+from commands.follow import follow
+from commands.options import Wanted
 from mull.critique.request import ReflectOnResultRequest
 from mull.loops import Loop, loop_of
 from mull.multipath.request import MultiPathRequest

@@ -12,7 +12,8 @@ from temporalio.exceptions import CancelledError
 
 import worker
 from activities.language_model.layers import ObservedModel, PacedModel
-from commands.follow import Wanted, follow
+from commands.follow import follow
+from commands.options import Wanted
 from mull.agents.request import ReflexionRequest
 from mull.critique.request import ReflectOnResultRequest
 from mull.loops import loop_of

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from commands.follow import Wanted, against
+from commands.follow import against
+from commands.options import Wanted
 from mull.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
 from mull.agents.memory import Observation, Reflection
 from mull.agents.prompts import written

@@ -96,6 +96,8 @@ def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
     ("arguments", "absent"),
     [
         (["--help"], {"numpy", "scipy", "temporalio", "pydantic"}),
+        (["ask", "--help"], {"numpy", "scipy", "temporalio"}),
+        (["turn", "--help-all"], {"numpy", "scipy", "temporalio"}),
         (["calibrate", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
         (["compare", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
     ],

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from activities.language_model.port import Abilities, ModelCall, PermanentModelError
 from commands import follow
 from commands.command import Exit
-from commands.follow import Wanted
+from commands.options import New, Wanted
 from mull.agents.training import RetroformerTrainingRequest
 from mull.agents.training_result import RetroformerTrainingResult, StageStep
 from mull.agents.training_sheet import sheet
@@ -204,7 +204,7 @@ async def test_many_rollouts_take_many_histories(
             described = await handle.describe()
             # The same command again prints the result, and begins nothing.
             same, wanted = RetroformerTrainingRequest(**request(**asked)), Wanted(accept_any=True)
-            assert await follow.start(client, same, follow.New(handle.id), wanted) == Exit.DONE
+            assert await follow.start(client, same, New(handle.id), wanted) == Exit.DONE
         kept.append([(pair.task, pair.rollout, pair.seeds) for pair in training.pairs])
         assert len({task.execution for task in training.kept}) == 1
         first = described.raw_description.workflow_execution_info.first_run_id

@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.language_model.port import ModelCall, PermanentModelError
 from commands.command import Exit
-from commands.follow import Wanted
+from commands.options import Wanted
 from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
 from mull.connection import TASK_QUEUE
