@@ -38,7 +38,7 @@ from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
-from commands.command import Exit, fail, run_page, wrong_usage
+from commands.command import Exit, fail, flag, run_page, wrong_usage
 from mull.connection import TASK_QUEUE
 from mull.errors import ConfigurationError
 from mull.multipath.request import Limits
@@ -58,6 +58,12 @@ QUEUES = {
     "code": sandboxes.TASK_QUEUE,
     "tools": tools.TASK_QUEUE,
     "train": training.TASK_QUEUE,
+}
+# The options that only a worker of this queue takes.
+OPTIONS_OF = {
+    "mull": ("nexus",),
+    "tools": ("tools", "environments", "mcp", "approve"),
+    "train": ("reflector_address", "base"),
 }
 HELP = """
 Serve Mull's task queues until interrupted.
@@ -140,6 +146,7 @@ class WorkerOptions:
     ] = None
     mcp: Annotated[Path | None, _file(help="MCP servers, in the usual mcpServers shape.")] = None
     approve: Annotated[Path | None, _file(help="Rules for tool calls, a JSON list.")] = None
+    nexus: Annotated[bool, flag("--nexus", help="Serve the Nexus service mull as well.")] = False
     reflector_address: Annotated[
         Address | None,
         _listen(
@@ -151,17 +158,14 @@ class WorkerOptions:
         list[str] | None,
         typer.Option(
             metavar="MODEL",
-            help="A folder, or a Hugging Face name, of a model to serve beside them; can be"
-            " repeated.",
+            help="A folder or Hugging Face name of a model to serve too; can be repeated.",
         ),
     ] = None
     traces: Annotated[Path | None, _file(help="Write spans to this file, as JSON.")] = None
     calls_per_second: Annotated[
         float | None,
         typer.Option(
-            parser=_rate,
-            metavar="NUMBER",
-            help="The most model calls a second of all workers together.",
+            parser=_rate, metavar="N", help="The most model calls a second of all workers."
         ),
     ] = None
     health: Annotated[
@@ -172,20 +176,15 @@ class WorkerOptions:
     log: Annotated[Literal["text", "json"], typer.Option(help="How the log is written.")] = "text"
     build_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", help=f'Serve as this version of the worker deployment "{DEPLOYMENT}".'
-        ),
+        typer.Option(metavar="ID", help=f'Serve as this version of deployment "{DEPLOYMENT}".'),
     ] = None
 
     def __post_init__(self) -> None:
         """Exit where the options do not fit together."""
-        served, of_tools = self.queues or QUEUES, (self.tools, self.environments, self.mcp)
-        if "tools" not in served and (any(of_tools) or self.approve):
-            said = "--tools, --environments, --mcp and --approve"
-            fail(f"{said} are for a worker that serves the queue tools.", Exit.USAGE)
-        if "train" not in served and (self.reflector_address or self.base):
-            said = "--reflector-address and --base"
-            fail(f"{said} are for a worker that serves the queue train.", Exit.USAGE)
+        for queue, options in OPTIONS_OF.items():
+            given = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
+            if given and queue not in (self.queues or QUEUES):
+                fail(f"{', '.join(given)}: only for a worker of the queue {queue}.", Exit.USAGE)
         if self.build_id == "":
             fail("--build-id is empty.", Exit.USAGE)
 

@@ -67,6 +67,7 @@ from commands.command import end_after, end_process, read_secrets
 from mull import telemetry
 from mull.connection import CALIBRATION, GRACE_SECONDS, connect, silence, strict
 from mull.errors import ConfigurationError, NoServerError
+from mull.nexus import ServiceHandler
 from mull.queues import queue_of
 from mull.text import terminal_safe
 from service import (
@@ -146,6 +147,7 @@ def build(
     build_id: str | None = None,
     webhook: WebhookActivities | None = None,
     trains: Sequence[Callable[..., Any]] | None = None,
+    nexus: bool = False,
     **workflow_options: Any,
 ) -> list[Worker]:
     """Build the workers for these queues, by their short names.
@@ -153,12 +155,12 @@ def build(
     Without a model the queue for model calls is not served, without a sandbox the queue for code,
     without `called` the queue for tools, and without `trains` the queue for training; without a
     retriever no documents are searched. Of the `environments` each queue serves its own. With a
-    `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
-    workflow worker: tests use them to replay every task.
+    `build_id` they are a version of the worker deployment, and with `nexus` the queue for runs has
+    the Nexus service too. `workflow_options` are passed on to the workflow worker: tests use them.
     """
     client, queues, served = strict(client), set(queues), dict[str, dict[str, Any]]()
     if "mull" in queues:
-        served["mull"] = _runs(client, build_id, webhook) | workflow_options
+        served["mull"] = _runs(client, build_id, webhook, nexus=nexus) | workflow_options
     if "llm" in queues and model is not None:
         turns = TurnActivities(model, abilities)
         served["llm"] = _model_calls(model, calls_per_second, retriever, turns)
@@ -200,7 +202,7 @@ async def running(workers: Iterable[Worker]) -> AsyncIterator[None]:
 
 
 def _runs(
-    client: Client, build_id: str | None, webhook: WebhookActivities | None
+    client: Client, build_id: str | None, webhook: WebhookActivities | None, *, nexus: bool
 ) -> dict[str, Any]:
     known = telemetry.ServerActivities(
         client, os.environ.get(CALIBRATION), webhook=webhook is not None
@@ -220,6 +222,7 @@ def _runs(
             shared.remember_reflection,
             *([] if webhook is None else [webhook.send_notice]),
         ],
+        "nexus_service_handlers": [ServiceHandler()] if nexus else [],
         "interceptors": [Inbound(strict=encrypted_only)],
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
@@ -335,7 +338,7 @@ async def serve(options: WorkerOptions, health: Health | None, flush: Callable[[
         watches, first = [], list[Worker]()
         if "mull" in served:
             # Runs go on at once, and need what takes seconds to load only for their next call.
-            first = build(client, ["mull"], build_id=version, webhook=webhook)
+            first = build(client, ["mull"], build_id=version, webhook=webhook, nexus=options.nexus)
             start_metrics(client, first, version)
             await stack.enter_async_context(running(first))
             watches += [asyncio.create_task(each) for each in _watches(options, client)]

@@ -40,7 +40,15 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
 from mull import queues
 from mull.errors import ConfigurationError, NoServerError
-from mull.keys import CLEAR, CODEC, ENCRYPTED, ENCRYPTION_KEYS, REFUSED, UnreadableError
+from mull.keys import (
+    CLEAR,
+    CODEC,
+    ENCODED_FAILURE,
+    ENCRYPTED,
+    ENCRYPTION_KEYS,
+    REFUSED,
+    UnreadableError,
+)
 from mull.request import INVALID, Request, Result, explain, parse_request, short_name, told
 from mull.text import terminal_safe
 
@@ -103,7 +111,7 @@ class _EncodedFailureConverter(_MullFailureConverter):
         # The server drops the encrypted parts of an attempt's failure of over 4 KiB.
         said = {"message": failure.message, "stack_trace": failure.stack_trace[-1_000:]}
         failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([said])[0])
-        failure.message, failure.stack_trace = "Encoded failure", ""
+        failure.message, failure.stack_trace = ENCODED_FAILURE, ""
 
 
 # A whole payload, as the Go SDK's ZlibCodec writes it, so that codec servers with that read it too.
@@ -192,7 +200,10 @@ class _MullPayloadConverter(CompositePayloadConverter):
                 raise
             first = next(iter(payloads), Payload())
             encoding = first.metadata.get("encoding", b"nothing").decode("utf-8", "replace")
-            said = f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain"
+            said = (
+                f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain,"
+                f" or set {CODEC} for the worker to the codec that wrote it"
+            )
             said = explain(error) if isinstance(error, ValueError) else said
             raise ApplicationError(
                 f"malformed {kind.__name__}: {said}", type=INVALID, non_retryable=True

@@ -14,7 +14,12 @@ from typing import Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.converter import (
+    NexusSerializationContext,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+)
 
 from mull import queues
 from mull.keys import (
@@ -38,6 +43,7 @@ FORM = f"ID:BASE64, with {KEY_BYTES} random bytes in base64"
 # The data authenticated with a payload: its encryption, the key's id and then, after a zero byte,
 # what it is bound to. Earlier versions did not bind payloads, and the codec server does not.
 BOUND = ENCRYPTED + b" AES-256-GCM "
+OPERATION = "nexus operation"
 # Mounted secrets may be readable by a group.
 BY_ANYBODY = stat.S_IROTH | stat.S_IWOTH
 
@@ -51,7 +57,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
     is `strict`. The converter raises UnreadableError for a refused or still encrypted payload.
 
     Each payload is bound to its namespace, run, and kind, and is refused anywhere else. Without a
-    context it is neither bound nor compared.
+    context it is neither bound nor compared. Nor does the caller of a Nexus operation, who is not
+    strict, compare its result, which is bound to the run that made it.
     """
 
     def __init__(self, keys: Mapping[str, AESGCM]) -> None:
@@ -112,7 +119,8 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
             return payload
         if bound := payload.metadata.get(BOUND_TO):
             place: dict[str, str] = json.loads(bound)
-            if any(place.get(name, own) != own for name, own in self._place.items()):
+            calls = self._place.get("kind") == OPERATION and not self.strict
+            if not calls and any(place.get(name, own) != own for name, own in self._place.items()):
                 said = " ".join(
                     ["encrypted for", *place.values(), "not for", *self._place.values()]
                 )
@@ -131,6 +139,9 @@ def _place(context: SerializationContext) -> dict[str, str]:
 
     The SDK does not tell a workflow the ids of activities, nor a standalone one's caller its type.
     """
+    if isinstance(context, NexusSerializationContext):
+        called = f"{context.service}.{context.operation}"
+        return {"kind": OPERATION, "type": called, "id": context.endpoint}
     told, kind = vars(context), "activity" if hasattr(context, "activity_id") else "workflow"
     place = {"kind": kind, "id": told.get("workflow_id"), "type": told.get("activity_type")}
     if kind == "activity" and not place["id"]:

@@ -18,6 +18,10 @@ ENCRYPTED = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
 # The namespace, run and kind that an encrypted payload is for: readable, and authenticated.
 BOUND_TO = "bound-to"
+# Of a payload that `mull.workflow` made: it is encrypted by Mull's keys, beside another codec too.
+MADE_BY = "mull"
+# The message of a failure whose own one is encrypted.
+ENCODED_FAILURE = "Encoded failure"
 # A codec's answer instead of a payload that it refuses; the data say why, or it was clear.
 REFUSED = b"binary/refused"
 IN_CLEAR = (

@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
     WorkflowFailureError,
@@ -83,6 +84,7 @@ NAMESPACES = (
     "agents",
     "rollout",
     "floods",
+    "home",
 )
 
 # A run that leaves a worker's memory ends its spans in another context, which does no harm.
@@ -198,6 +200,18 @@ def payloads_of(message: Any) -> Iterator[Payload]:
     elif isinstance(message, Iterable) and not isinstance(message, str | bytes):
         for value in message:
             yield from payloads_of(value)
+
+
+def encoded_in(events: Iterable[Any]) -> Iterator[tuple[str, Payload]]:
+    """Find every payload that a codec encodes, each with the kind of its event.
+
+    Search attributes are for the server to read, and the SDK's core notes local activities itself.
+    """
+    for event in events:
+        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+        for payload in payloads_of(event):
+            if "type" not in payload.metadata and not payload.data.startswith(b'{"seq":'):
+                yield kind, payload
 
 
 def served(

@@ -274,7 +274,7 @@ async def test_readiness_follows_the_server(
         (["--health", "8080"], "expected HOST:PORT"),
         (["--health", "nowhere.invalid:80"], "nowhere.invalid is not known"),
         (["--build-id", ""], "--build-id is empty"),
-        (["--base", "gpt2"], "are for a worker that serves the queue train"),
+        (["--base", "gpt2"], "for a worker of the queue train"),
         (["--queues", "train"], "mull-train can't be served: the extra `train` is not installed"),
     ],
 )

@@ -161,7 +161,10 @@ def test_every_module_of_the_core_is_in_the_contract_of_purity() -> None:
         "mull.encryption",
         "mull.handle",
         "mull.keys",
+        "mull.nexus",
+        "mull.plugin",
         "mull.progress",
         "mull.telemetry",
+        "mull.workflow",
     }
     assert pure - modules == set()

@@ -19,6 +19,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus, WorkflowQueryFailedError
 from temporalio.converter import (
     ActivitySerializationContext,
+    NexusSerializationContext,
     PayloadCodec,
     WorkflowSerializationContext,
 )
@@ -161,6 +162,42 @@ def test_a_standalone_call_s_result_is_read_by_who_waits_for_it() -> None:
     waits = codec.with_context(ActivitySerializationContext("default", "run", *known))
 
     assert decrypted(waits, sealed) == [PLAIN]
+
+
+CALLED = NexusSerializationContext("mull", "mull", "ask")
+
+
+@pytest.mark.parametrize(
+    ("writer", "reads"),
+    [
+        (CALLED, True),
+        (NexusSerializationContext("other", "mull", "ask"), False),
+        (NexusSerializationContext("mull", "mull", "agent"), False),
+        *((place, False) for place in PLACES),
+    ],
+)
+def test_an_operation_takes_what_was_encrypted_for_it_alone(writer: Any, reads: bool) -> None:
+    """As a start does. A run's result is read by whoever called the operation that started it."""
+    codec = codec_of("main-1")
+    handler, caller = codec.with_context(CALLED), codec.with_context(CALLED)
+    handler.strict = True
+    [sealed] = encrypted(codec.with_context(writer), PLAIN)
+
+    [taken] = decrypted(handler, sealed)
+    assert (taken == PLAIN, taken.metadata["encoding"] == REFUSED) == (reads, not reads)
+    assert decrypted(caller, sealed) == [PLAIN]
+
+
+def test_a_key_for_code_calls_no_operation() -> None:
+    """A program that broke out of its sandbox may have it."""
+    codec = codec_of("main-1", "code-1")
+    [sealed] = encrypted(codec_of("code-1", "main-1").with_context(of_activity("mull-code")), PLAIN)
+    handler = codec.with_context(CALLED)
+    handler.strict = True
+
+    [taken] = decrypted(handler, Payload(metadata=sealed.metadata, data=sealed.data))
+    assert taken.metadata["encoding"] == REFUSED
+    assert b"encrypted with a key for code" in taken.data
 
 
 @pytest.mark.parametrize("changed", [b'{"id": "other"}', b"", None])

@@ -56,8 +56,9 @@ def test_what_training_needs_is_installed_for_it_alone() -> None:
         ("--log xml", "'--log': 'xml' is not one of 'text', 'json'."),
         ("--mcp", "Option '--mcp' requires an argument: --mcp FILE."),
         ("--build-id=", "--build-id is empty."),
-        ("--queues llm --mcp x", "are for a worker that serves the queue tools."),
-        ("--queues llm --base x", "are for a worker that serves the queue train."),
+        ("--queues llm --mcp x", "for a worker of the queue tools."),
+        ("--queues llm --nexus", "--nexus: only for a worker of the queue mull."),
+        ("--queues llm --base x", "for a worker of the queue train."),
     ],
 )
 def test_wrong_options_are_one_line_and_exit_code_2(

@@ -42,7 +42,16 @@ from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, UnreadableError
 from mull.sampling.result import SelfConsistencyResult
 from mull.turn.approval import ToolRule
 from tests import callers
-from tests.conftest import Handle, begin, failure, payloads_of, served, until, until_step
+from tests.conftest import (
+    Handle,
+    begin,
+    encoded_in,
+    failure,
+    payloads_of,
+    served,
+    until,
+    until_step,
+)
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel, ScriptedSandbox, finished
 from tests.workflows.test_reviews import ASK
@@ -228,10 +237,7 @@ async def test_each_payload_is_encrypted_and_code_s_by_its_own_key(connected: Co
     async with served(client, ScriptedModel(sample=["129"])):
         run = await begin(client, ASKED)
         await result(client, run)
-    found: list[Payload] = []
-    for event in (await run.fetch_history()).events:
-        event.upsert_workflow_search_attributes_event_attributes.ClearField("search_attributes")
-        found += payloads_of(event)
+    found = [payload for _, payload in encoded_in((await run.fetch_history()).events)]
 
     readable = [each for each in found if each.metadata["encoding"] != ENCRYPTED]
     assert {each.metadata[KEY_ID] for each in found if each not in readable} == {b"main-1"}

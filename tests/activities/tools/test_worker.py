@@ -122,7 +122,7 @@ def test_options_for_tools_are_refused_where_none_are_served(
     with pytest.raises(SystemExit):
         worker.main(["--queues", "llm", "--mcp", "servers.json"])
 
-    assert "for a worker that serves the queue tools" in capsys.readouterr().err
+    assert "for a worker of the queue tools" in capsys.readouterr().err
 
 
 async def test_tools_are_served_on_their_own_queue(client: Client) -> None:

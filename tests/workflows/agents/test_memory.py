@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
 from activities.language_model.port import ModelCall
@@ -16,7 +15,7 @@ from mull.agents.request import MemoryRequest
 from mull.agents.result import ReflexionResult
 from mull.connection import connect
 from mull.keys import ENCRYPTED
-from tests.conftest import activities_of, payloads_of, refusal
+from tests.conftest import activities_of, encoded_in, refusal
 from tests.scripted import ScriptedModel, kind_of
 from tests.workflows.agents.running import Counting, ended, run, served, start
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
@@ -204,12 +203,9 @@ async def test_an_agent_and_its_memory_leave_no_plain_text(
         memory = encrypting.get_workflow_handle(memory_id("sealed"))
         histories = [await one.fetch_history() for one in (first, broken, memory)]
 
-    found: list[Payload] = []
-    whole = b""
-    for event in (event for history in histories for event in history.events):
-        event.upsert_workflow_search_attributes_event_attributes.ClearField("search_attributes")
-        found += payloads_of(event)
-        whole += event.SerializeToString()
+    events = [event for history in histories for event in history.events]
+    found = [payload for _, payload in encoded_in(events)]
+    whole = b"".join(event.SerializeToString() for event in events)
     assert [payload.data for payload in found if payload.metadata["encoding"] != ENCRYPTED] == []
     assert not [text for text in (b"lesson", b"invalid literal", b"Count to") if text in whole]
     assert "ValueError: invalid literal" in failed.stop_explanation
