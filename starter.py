@@ -57,7 +57,7 @@ COMMANDS = {
         "reflexion": ("reflexion", "Try a task again and again, and learn from each failure."),
         "retroformer": ("retroformer", "As reflexion, with reflections that training improved."),
         "train": ("retroformer", "Train reflections on what they gain in an environment."),
-        "memory": ("reflexion", "Show or clear a memory that runs of reflexion share."),
+        "memory": ("memories", "Show or clear a memory that runs of reflexion share."),
     },
     "Look and steer": {
         "list": ("runs", "List runs, newest first: to find an id, or what waits for you."),

@@ -74,6 +74,7 @@ LOOPS = {
         "workflows/reflexion.py",
         "workflows/retroformer.py",
         "commands/reflexion.py",
+        "commands/memories.py",
     ),
     "train": (
         "mull/agents/rating.py",

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from activities.training.activity import variables
 from activities.training.port import VARIABLE, StageTask
 from commands import start
 from commands.command import Exit, checked, fail, flag
@@ -159,6 +158,8 @@ def _program(name: str, *arguments: str, given: str = "") -> None:
     if find_spec("torch") is None or VARIABLE not in os.environ:
         missing = VARIABLE if VARIABLE not in os.environ else "the extra `train`"
         fail(f"`merge` and `--estimate` need {missing}: run them beside the training worker.")
+    from activities.training.activity import variables
+
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
     known = variables(os.environ, Path(os.environ[VARIABLE]))
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours

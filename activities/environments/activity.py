@@ -20,7 +20,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.environments.port import (
-    CODE,
     Environment,
     Evaluation,
     Maker,
@@ -33,6 +32,7 @@ from activities.environments.port import (
 from mull.agents.loop import ACTION_BYTES
 from mull.agents.memory import PlannerExample, ReflectorExample
 from mull.agents.prompts import examples_bytes
+from mull.agents.request import CODE
 from mull.connection import heartbeating
 from mull.keys import redacted
 from mull.request import Record, explain

@@ -15,7 +15,6 @@ from textwrap import indent
 
 from activities.code_tests.activity import TestingActivities, TestTask
 from activities.environments.port import (
-    CODE,
     Environment,
     Evaluation,
     Maker,
@@ -26,6 +25,7 @@ from activities.environments.port import (
 from activities.environments.tasks import episode, find_task, human_eval, task_file
 from activities.sandbox.port import Program, Sandbox, run
 from mull.agents.memory import ANSWER, ReflectorExample
+from mull.agents.request import CODE
 from mull.agents.result import VerifiedBy
 from mull.multipath.cases import calls, equation, runs_apart, statements
 from mull.multipath.extraction import BLOCK, DEFINED, examples, extract_code

@@ -16,8 +16,6 @@ from mull.agents.memory import PlannerExample, ReflectorExample
 from mull.agents.result import VerifiedBy
 from mull.request import Record
 
-CODE = "code"
-
 # Bounds keep sums finite, and short names leave a result room for all metrics.
 Worth = Annotated[float, Field(ge=-1e9, le=1e9)]
 MetricName = Annotated[str, Field(max_length=100)]

@@ -15,6 +15,8 @@ from mull.multipath.request import Folder
 from mull.option import OnlyWith, bound_option, model_option, option
 from mull.request import Bounded, Frozen, ModelName, Request, Seconds, Words, output_limit, time_out
 
+# The environment whose actions run as untrusted code.
+CODE = "code"
 MOST_EPISODES = 12
 MOST_STEPS = 50
 JUDGED_EPISODES = 2

@@ -13,6 +13,7 @@ from mull.critique.prompts import build_judge_prompt
 from tests.unit.measuring.commands import run, written
 
 ROOT = Path(__file__).parents[3]
+STARTING = ("ask", "reflect", "agent", "turn", "batch", "reflexion", "retroformer", "train")
 LABELLED = '{"query": "Why?", "draft": "Because.", "label": 1}'
 QUESTION = '{"question": "6 times 7?", "gold": "42"}'
 
@@ -96,8 +97,7 @@ def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
     ("arguments", "absent"),
     [
         (["--help"], {"numpy", "scipy", "temporalio", "pydantic"}),
-        (["ask", "--help"], {"numpy", "scipy", "temporalio"}),
-        (["turn", "--help-all"], {"numpy", "scipy", "temporalio"}),
+        *(([name, "--help"], {"numpy", "scipy", "temporalio"}) for name in STARTING),
         (["calibrate", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
         (["compare", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
     ],
@@ -105,7 +105,7 @@ def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
 def test_a_wrong_usage_does_not_pay_for_what_measures(
     arguments: list[str], absent: set[str]
 ) -> None:
-    """What measures is imported when it is needed, and prices are read without LiteLLM."""
+    """What measures, or talks to the server, is imported once it is needed, and LiteLLM never."""
     code = (
         "import sys, starter; starter.main()\n"
         f"print('absent', not {absent | {'litellm'}} & {{*sys.modules}})"
