@@ -12,7 +12,8 @@ from commands import command, start
 from commands.command import fail, flag, with_client
 from commands.help import COMMON
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
-from commands.options import New, Wanted, takes_fields
+from commands.options import New, Profile, Wanted, takes_fields
+from commands.profile import settled
 from mull.batch.request import BatchRequest
 
 _steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that was started")
@@ -60,6 +61,7 @@ def batch(
     workflow_id: command.BatchId = None,
     detach: command.Detach = False,
     as_json: command.Json = False,
+    profile: Profile = None,
     **fields: Any,
 ) -> None:
     """Run a command on every line of a file, within a budget.
@@ -105,7 +107,9 @@ def batch(
     if file is not None:
         if what is None:
             fail("--command: say what is done with each line, such as --command ask.")
-        given, bars = _given(file, what, options or [], fields)
+        fields = settled(BatchRequest, fields, profile)
+        with_profile = ["--profile", profile] if profile else []
+        given, bars = _given(file, what, [*with_profile, *(options or [])], fields)
         if dry_run:
             given.forecast.tell(as_json=as_json)
     bounds = {name: value for name, value in fields.items() if value is not None}
@@ -141,6 +145,7 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     finally:
         start.instead.reset(token)
     fields, new, wanted = known[0]
+    new = new._replace(profile=None)
     if new != New() or wanted._replace(required=None, accept_any=False, details=True) != Wanted():
         said = "--id, --again, --detach, --json, --out and --accept-any"
         fail(f"{said} belong to the batch: give them before --.")

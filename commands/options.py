@@ -3,11 +3,21 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 from pydantic import TypeAdapter
@@ -31,10 +41,62 @@ from mull.option import Form, Heading, Option
 from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
 from mull.sampling.result import Bars
 
+if TYPE_CHECKING:
+    from mull.settings import Settings
+
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
 HEADINGS: tuple[str, ...] = (REQUIRED, *get_args(Heading), LAST)
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
+
+
+def own_file() -> Path:
+    """Return where the user's own file of settings is, or would be."""
+    return Path(typer.get_app_dir("mull")) / "mull.toml"
+
+
+def settings_here(profile: str | None) -> "Settings":
+    """Read what files set in the current folder. Raises ConfigurationError."""
+    from mull.settings import Settings, read
+    from mull.settings_file import find
+
+    project = user = None
+    if only := os.environ.get("MULL_SETTINGS"):
+        project = None if only == os.devnull else Path(only)
+    else:
+        with suppress(FileNotFoundError):  # the current folder is gone
+            project = find(Path())
+        # Where the home is not known its path is not absolute; isfile never raises.
+        known = own_file().is_absolute() and os.path.isfile(own_file())  # noqa: PTH113
+        user = own_file() if known else None
+    return read(project, profile, user=user) if project or user or profile else Settings()
+
+
+def names_of(field: str) -> Callable[[], list[str]]:
+    """Make what lists the names that `profile`, `preset` or `criteria` takes, for a shell."""
+
+    def listed() -> list[str]:
+        from mull.errors import ConfigurationError
+
+        with suppress(ConfigurationError):
+            known = settings_here(None)
+            return list(known.tables("profiles")) if field == "profile" else known.names(field)
+        return []
+
+    return listed
+
+
+# Fields that take names from files of settings, beside Mull's own.
+NAMED = ("preset", "criteria")
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="MULL_PROFILE",
+        autocompletion=names_of("profile"),
+        help="A profile of mull.toml; `mull settings` lists them.",
+    ),
+]
 
 
 class Wanted(NamedTuple):
@@ -59,6 +121,7 @@ class New(NamedTuple):
     workflow_id: NewId = None
     again: Again = False
     detach: Detach = False
+    profile: Profile = None
 
 
 def place_of(kind: Literal["folder", "file"], given: str) -> str:
@@ -204,7 +267,9 @@ def _options(
     if option.form is not None:
         _, kind, metavar = READERS[option.form]
     elif choices:
-        kind, metavar = Literal[*choices], few if len(few) <= FEW else "CHOICE"
+        # A file of settings may have other names.
+        kind = str if name in NAMED else Literal[*choices]
+        metavar = few if len(few) <= FEW else "CHOICE"
     else:
         kind, metavar = TYPES[value["type"]], "" if value["type"] == "boolean" else None
     off = kind is bool and field.get("default")
@@ -213,9 +278,14 @@ def _options(
         help=_help(option, field, value, choices if len(few) > FEW else ()),
         metavar=metavar,
         envvar=option.variable,
+        autocompletion=names_of(name) if name in NAMED else None,
         rich_help_panel=panel,
     )
     made = {f"{name}__off" if off else name: shown}
+    if kind is bool:
+        # What turns it back, where a file of settings has turned it.
+        back = f"--{'' if off else 'no-'}{name.replace('_', '-')}"
+        made[name if off else f"{name}__off"] = typer.Option(back, hidden=True)
     if option.also:
         made[f"{name}__also"] = typer.Option(option.also, hidden=True)
     shows = [COMMON] if option.common or panel == REQUIRED else []

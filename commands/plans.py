@@ -26,6 +26,7 @@ from commands.command import (
     print_json,
 )
 from commands.help import COMMON
+from commands.options import Profile
 from mull.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
 from mull.batch.result import BatchResult, BatchRun
 from mull.critique.prompts import build_judge_prompt
@@ -54,6 +55,7 @@ class How(NamedTuple):
     workflow_id: BatchId = None
     detach: Detach = False
     as_json: Json = False
+    profile: Profile = None
 
 
 class Read(NamedTuple):

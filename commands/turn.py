@@ -58,9 +58,11 @@ def turn(
         fail(f"--session {wrong}.")
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
+        from commands import sessions
+        from commands.profile import settled
+
+        fields = settled(ToolTurnRequest, fields, new.profile)
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
         more: dict[str, Any] = {"message_id": new.workflow_id, "detach": new.detach}
-        from commands import sessions
-
         with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))
     start.begin(ToolTurnRequest, fields, new, wanted)

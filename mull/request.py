@@ -321,13 +321,14 @@ def explain(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     errors = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [_explain(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
+    said = [explain_part(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
     if len(errors) > MOST_ERRORS:
         said.append(f"and {len(errors) - MOST_ERRORS:,} more")
     return cut_encoded("; ".join(said), ERRORS_BYTES)
 
 
-def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
+def explain_part(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    """Say what is wrong at one place of a value, by pydantic's kind of error and its message."""
     field = ".".join(short_name(str(part)) for part in place)
     if kind == "extra_forbidden":
         return f"{field}: no such field"

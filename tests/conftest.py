@@ -110,6 +110,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no test read the settings of who runs it, or of the test before it."""
     for name in [name for name in os.environ if name.startswith("MULL_") and name != "MULL_GOLDEN"]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("MULL_SETTINGS", os.devnull)
 
 
 @pytest.fixture(autouse=True)

@@ -100,12 +100,16 @@ def calibrate(
     """
     plans.require_scipy("calibrate")
     examples = plans.read_lines(file, read_example, FORM)
-    judges = judge or []
+    from commands.profile import settled
+
+    given = {"judges": judge, "criteria": fields["criteria"]}
+    given = settled(ReflectOnResultRequest, given, how.profile, alone=True)
+    judges = given["judges"] or []
     if not judges:
         fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.")
     if len(set(judges)) < len(judges):
         fail("--judge: the same model is given twice.")
-    known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": fields["criteria"]}
+    known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": given["criteria"]}
     known |= {"guardrails": []} if no_guardrails else {}
     judging, *_ = (checked(ReflectOnResultRequest, known | {"judges": [name]}) for name in judges)
     # A single criterion can't be reversed.

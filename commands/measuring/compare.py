@@ -98,6 +98,10 @@ def compare(
     if not names or not set(names) <= set(METHODS.split(",")):
         fail(f"--methods: expected one or more of {METHODS}, comma-separated.")
     kind = readable_kind(answers)
+    from commands.profile import settled
+
+    written = {name: fields[name] for name in ("model", "judges", *REFLECTED)}
+    fields |= settled(ReflectOnResultRequest, written, how.profile, alone=True)
     alike = {"model": fields["model"] or None, "seed": seed}
     known = {name: fields[name] for name in REFLECTED}
     known |= {"query": "-", "judges": fields["judges"] or [], "complexity": 1.0, **alike}

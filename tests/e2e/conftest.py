@@ -69,7 +69,7 @@ def commands_beside(place: Place, namespace: str) -> dict[str, str]:
     """Return the environment of commands that use this namespace, in a terminal of 80 columns."""
     server = {"TEMPORAL_ADDRESS": place.address, "TEMPORAL_NAMESPACE": namespace}
     shown = {"MULL_WEB_UI": place.web_ui, "NO_COLOR": "1", "COLUMNS": "80"}
-    return {**os.environ, **server, **shown}
+    return {**os.environ, "MULL_SETTINGS": os.devnull, **server, **shown}
 
 
 @contextmanager

@@ -59,6 +59,29 @@ async def test_the_web_ui_shows_what_was_asked(cli: Cli, client: Client) -> None
     assert not {"author", "error", "left_out"} & result["responses"][0].keys()
 
 
+async def test_a_history_has_values_that_a_file_set(
+    cli: Cli, client: Client, tmp_path: Path
+) -> None:
+    """And no name that only the file explains."""
+    file = tmp_path / "mull.toml"
+    file.write_text(
+        'preset = "mine"\nseed = 7\n[presets.mine]\nrule = "fixed"\nmax_responses = 2\n'
+        "[profiles.two]\nquorum = 2\n"
+    )
+
+    done = cli("ask", SUM, "--profile", "two", "--id", "set", MULL_SETTINGS=str(file))
+    handle = client.get_workflow_handle("set")
+    history = [event async for event in handle.fetch_history_events()]
+
+    given = history[0].workflow_execution_started_event_attributes.input.payloads[0]
+    asked = json.loads(given.data)
+    assert done.stderr.startswith(f"settings of {file}, profile two: preset mine, seed 7, quorum 2")
+    assert asked == {
+        "question": SUM, "seed": 7, "quorum": 2, "rule": "fixed", "max_responses": 2,
+        "min_responses": 1,
+    }  # fmt: skip
+
+
 async def test_a_list_has_the_question(cli: Cli, client: Client) -> None:
     """Whoever started it, and while it goes on; of bytes, or of nothing, none. The newest first."""
     cli("ask", SUM, "--seed", str(SLOW), "--id", "by-command", "--detach")

@@ -11,7 +11,10 @@ import typer
 import starter
 from commands import follow, reflexion, rows, start
 
-NAMES = ("ask", "reflect", "agent", "reflexion", "retroformer", "train", "turn", "review")
+NAMES = (
+    "ask", "reflect", "agent", "turn", "reflexion", "retroformer", "train", "batch", "review",
+    "settings",
+)  # fmt: skip
 
 
 class Typed(NamedTuple):

@@ -244,6 +244,7 @@ MISTAKES = {
     ],
     "ask": [
         ([""], "question: "),
+        (["-", "--preset", "luck"], "--preset: should be 'thrifty' or 'thorough'."),
         (["-", "--rule", "luck"], "Invalid value for '--rule': 'luck' is not one of 'combined', "),
         (["q", "--min-responses", "6", "--max-responses", "5"], "min_responses (6)"),
         (["q", "--confidence-threshold", "1.5"], "--confidence-threshold: "),
@@ -258,8 +259,7 @@ MISTAKES = {
         (["q", "--draft", os.devnull], "--draft: must not be empty"),
         (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
         (["-", "--draft", "-"], "QUERY and --draft can't both read standard input"),
-        (["q", "--criteria", "luck"],
-         "Invalid value for '--criteria': 'luck' is not one of 'general'"),
+        (["q", "--criteria", "luck"], "--criteria: unknown preset; choose one of general, cost_"),
         (["q", "--criteria", "code", "--criterion", "tone=x"],
          "--criteria and --criterion can't be combined"),
         (["q", "--criterion", "tone"], "--criterion: expected NAME[*WEIGHT]=MEANING"),
