@@ -133,7 +133,8 @@ def settings(
     found = in_effect(profile)
     try:
         rows = {name: _rows(found, name) for name in ([command] if command else COMMANDS)}
-        own = {kind: _own_rows(found, field) for field, (kind, _) in OWN.items()}
+        named = [one for one in OWN if command is None or one in settable(command)]
+        own = {OWN[field][0]: _own_rows(found, field) for field in named}
     except ConfigurationError as error:
         _refuse(error)
     if not as_json:

@@ -77,23 +77,24 @@ def reflexion(
     where there is an answer), or no verdict by --require-cases, 5 cancelled, 130 detached (the
     run goes on).
     """
+    if task is None and tasks is None:
+        fail("give --task NAME, or --tasks FILE.")
+    if task is None and new.again:
+        fail("--again is for one task: give the list another --id.")
     wanted = wanted._replace(required=1.0 if require_cases else None)
+    typed = {name for name, value in fields.items() if value is not None}
+    fields = settled(ReflexionRequest, fields, new.profile)
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
         fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.")
     # What follows a run takes a while to import, which `--help` should not wait for.
     from commands import rows
     from mull.client import new_id
 
-    if task is not None:
+    if tasks is None or task is not None:
         own = None if tasks in {None, HUMAN_EVAL} else tasks
         fields |= {"task": task, "tasks": own and place_of("file", own)}
-        start.begin(ReflexionRequest, fields, new, wanted)
+        start.begin(ReflexionRequest, fields, new, wanted, typed)
         return
-    if tasks is None:
-        fail("give --task NAME, or --tasks FILE.")
-    if new.again:
-        fail("--again is for one task: give the list another --id.")
-    fields = settled(ReflexionRequest, fields, new.profile)
     bounds = {name: fields.pop(name) for name in ("budget_tokens", "budget_usd")}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
     identity = new.workflow_id or new_id("reflexion", fields["environment"] or "")

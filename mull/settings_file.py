@@ -23,7 +23,13 @@ from mull.errors import ConfigurationError
 from mull.loops import LOOPS, SESSION
 from mull.multipath.request import Limits
 from mull.option import Option
-from mull.request import SamplingOptions, explain_part, parse_request, unambiguous_json
+from mull.request import (
+    SamplingOptions,
+    explain_part,
+    parse_request,
+    short_name,
+    unambiguous_json,
+)
 from mull.sampling.rules import STOPPING_PRESETS, Stopping
 from mull.text import terminal_safe
 
@@ -93,7 +99,9 @@ class Source:
 
     def fail(self, place: Place, said: str) -> NoReturn:
         """Raise ConfigurationError about a key."""
-        raise ConfigurationError(f"{self.shown}, line {self.line(place)}: {said}")
+        where = f"{self.shown}, line {self.line(place)}"
+        # A key may hold what acts on a terminal.
+        raise ConfigurationError(f"{where}: {terminal_safe(said, 500)}")
 
     @cached_property
     def _lines(self) -> dict[Place, int]:
@@ -137,7 +145,7 @@ class Source:
         kind, name = place
         if not NAME.fullmatch(name):
             said = "expected a small letter, and at most 39 more, digits, - or _"
-            self.fail(place, f"{kind}.{terminal_safe(name, 40)}: {said}")
+            self.fail(place, f"{kind}.{short_name(name)}: {said}")
         if any(kind == where and name in taken for where, taken in OWN.values()):
             self.fail(place, f"{kind}.{name}: Mull has one of this name; choose another")
         if kind == "profiles":
@@ -196,7 +204,7 @@ class Source:
         try:
             return text if form == "text" else unambiguous_json(text)
         except ValueError as error:
-            self.fail(place, f"{place[-1]}: the file is {terminal_safe(str(error), 200)}")
+            self.fail(place, f"{place[-1]}: the file is {error}")
 
     def _text(self, place: Place, given: Fields) -> str:
         path, what = self._inside(place, given["file"]), f"{place[-1]}: the file"
@@ -246,7 +254,7 @@ def _place_in(said: Any) -> Place:
 
 def _unknown(key: str, known: Mapping[str, Option | None]) -> str:
     """Say that a key is not known, and which one is near, or where it belongs."""
-    name, names = terminal_safe(key, 60), {one: one for one in known}
+    name, names = short_name(key), {one: one for one in known}
     # An option may have another name than its field, or two.
     for field, one in known.items():
         names |= {_plain(flag): field for flag in (one.flag, one.also) if flag} if one else {}
@@ -271,9 +279,9 @@ def faults(kind: Any, fields: Any) -> Iterator[tuple[Place, str]]:
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False, include_input=False):
             said = explain_part(one["loc"], one["type"], one["msg"])
-            yield tuple(map(str, one["loc"])), terminal_safe(said, 300)
+            yield tuple(map(str, one["loc"])), said
     except ValueError as error:
-        yield (), terminal_safe(str(error), 300)
+        yield (), str(error)
 
 
 def shown(path: Path) -> str:
@@ -299,7 +307,7 @@ def tables_in(path: Path) -> tuple[str, Fields | None]:
             return "", None
         if len(data) > FILE_BYTES:
             raise ConfigurationError(f"{name}: over {FILE_BYTES:,} bytes")
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
         tables = tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{name} can't be read: {error.strerror}") from None

@@ -198,6 +198,20 @@ def test_a_line_says_what_is_set(typed: Type, folder: Path, monkeypatch: Patch) 
     assert typed("ask", "What?").err == ""
 
 
+def test_an_option_is_no_variable(typed: Type, folder: Path, monkeypatch: Patch) -> None:
+    """Nothing is noted where an option hides both; a home that is not known is not searched."""
+    home = folder / "src"
+    (home / "mull").mkdir()
+    (home / "mull" / FILE).write_text("quorum = 9")
+    monkeypatch.setenv("MULL_MODEL", "openai/variable")
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+
+    ended = typed("ask", "What?", "--model", "openai/option")
+
+    assert (ended.request.model, ended.request.quorum) == ("openai/option", 1)
+    assert ended.err.count("\n") == 1
+
+
 def test_every_command_that_starts_runs_takes_them(
     typed: Type, folder: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
@@ -225,15 +239,17 @@ def test_every_command_that_starts_runs_takes_them(
     scored = typed("retroformer", "--task", "t", "--reward-model", "r").request
     trained = typed("train", "--tasks", str(tasks), "--base-model", "b", "--profile", "cheap")
     given, _ = typed("reflexion", "--tasks", str(tasks), "--profile", "cheap").planned
+    wrong = typed("reflexion", "--tasks", "human-eval")
     typed("turn", "Hello", "--session", "s", "--profile", "cheap")
 
     assert (tried.environment, tried.model, tried.seed) == ("puzzles", "openai/x", 5)
     assert (scored.environment, scored.seed) == ("puzzles", None)
     assert (trained.request.reflector, trained.request.seed) == ("openai/r", 5)
-    assert trained.request.task_file == str(tasks)
+    assert (trained.request.task_file, trained.err.count("settings of ")) == (str(tasks), 1)
     assert (given.request.budget_usd, given.request.variants[0].request) == (
         3, {"temperature": 0.2, "environment": "puzzles", "model": "openai/x", "seed": 5},
     )  # fmt: skip
+    assert wrong.err.splitlines()[1:] == ["Error: --tasks human-eval is for --env code."]
     assert [(one.model, one.seed) for one in begun] == [("openai/x", 5)]
 
 
@@ -250,6 +266,8 @@ def test_the_lines_of_a_batch_share_what_is_set(
 ) -> None:
     """The profile is given before `--`, or to the command after it; all lines have values."""
     (folder / "lines.jsonl").write_text('{"question": "What?"}\n')
+    with (folder / FILE).open("a") as file:
+        file.write("[batch]\nbudget_usd = 9\n")
     words = ["batch", str(folder / "lines.jsonl"), "--command", "ask"]
     monkeypatch.setattr(batch, "with_client", lambda action: action(None))
 
@@ -264,7 +282,7 @@ def test_the_lines_of_a_batch_share_what_is_set(
     )  # fmt: skip
     assert "preset" not in fields
     assert fields == after.request.variants[0].request == there.request.variants[0].request
-    assert before.request.budget_usd is None
+    assert (before.request.budget_usd, fields["budget_usd"]) == (9, 2.5)
 
 
 def test_measurements_take_what_they_have_options_for(folder: Path, monkeypatch: Patch) -> None:
@@ -311,6 +329,7 @@ UNKNOWN = [
     ("ask = 5", "1: expected a table, [ask]"),
     ("profiles = 5", "1: expected a table, [profiles]"),
     ("criteria = 'code'", "1: expected a table, [criteria]"),
+    ("[presets]\n\"\\u001b[2J\" = 1", "2: expected a table, [presets.\u241b[2J]"),
     ("\"\\u001b[2J\" = 1", "1: there is no setting \u241b[2J"),
 ]  # fmt: skip
 
@@ -331,6 +350,8 @@ WRONG = [
     ("[ask]\npreset = 'm'\n[presets.m]\nmin_responses = 20",
      "line 3: min_responses (20) is above max_responses (10)"),
     ("[ask]\npreset = 'm'\n[presets.m]\nrule = 'x'", "line 4: rule: should be 'combined', "),
+    ("budget_usd = inf", "line 1: budget_usd: should be a finite number"),
+    ("[ask]\ncalibration = { file = 'mull.toml' }", "calibration: the file is not valid JSON"),
     ("model = 'a\nb'", ": not TOML: Found invalid character '\\n' (at line 1, column 11)"),
 ]  # fmt: skip
 
@@ -392,6 +413,25 @@ def test_a_file_names_texts_of_its_own_folder_alone(
     os.mkfifo(folder / "pipe")
 
     assert said in refused(f'system = {{ file = "{given}" }}', folder)
+
+
+def test_a_file_names_json_and_several_texts(folder: Path) -> None:
+    """Written by any editor: with a mark of its encoding, and other ends of lines."""
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    (folder / "talk.json").write_text(json.dumps(talk))
+    text = (
+        "\ufeff[ask]\r\n"
+        "messages = { file = 'talk.json' }\r\n"
+        "context = [\r\n  'One.',\r\n  { file = 'texts/system.md' },\r\n]\r\n"
+        "sead = 1\r\n"
+    )
+    said = refused(text, folder)
+    fields = of(text.replace("sead", "seed"), folder).complete("ask", {"question": "What?"})
+
+    assert said == "line 7: there is no setting sead; did you mean seed?"
+    request = SelfConsistencyRequest(**fields)
+    assert [one.model_dump() for one in request.messages] == talk
+    assert (request.context, request.seed) == (("One.", "Be terse."), 1)
 
 
 def test_a_folder_to_search_is_in_the_file_s_own(folder: Path) -> None:
