@@ -133,8 +133,9 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     from commands.reflexion import reflexion
     from commands.turn import turn
 
-    if any(option.partition("=")[0] in {"--session", "--help"} for option in options):
-        fail("--session and --help can't stand after --.")
+    for option in options:
+        if (name := option.partition("=")[0]) in {"--session", "--help", "--help-all"}:
+            fail(f"{name} can't stand after --.")
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(what)({"turn": turn, "reflexion": reflexion}.get(what) or getattr(start, what))
     subject = ["--task", "x"] if what == "reflexion" else ["x"]
