@@ -85,6 +85,7 @@ NAMESPACES = (
     "rollout",
     "floods",
     "home",
+    "mcp",
 )
 
 # A run that leaves a worker's memory ends its spans in another context, which does no harm.
