@@ -18,7 +18,6 @@ from commands.command import fail, flag, with_client
 from commands.help import COMMON, LAST
 from commands.lines import Chosen, Given, planned
 from commands.options import New, Wanted, place_of, takes_fields
-from commands.profile import settled
 from mull.agents.request import CODE, ReflexionRequest
 
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
@@ -81,15 +80,16 @@ def reflexion(
         fail("give --task NAME, or --tasks FILE.")
     if task is None and new.again:
         fail("--again is for one task: give the list another --id.")
+    # What follows a run takes a while to import, which `--help` should not wait for.
+    from commands import rows
+    from commands.profile import settled
+    from mull.client import new_id
+
     wanted = wanted._replace(required=1.0 if require_cases else None)
     typed = {name for name, value in fields.items() if value is not None}
     fields = settled(ReflexionRequest, fields, new.profile)
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
         fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.")
-    # What follows a run takes a while to import, which `--help` should not wait for.
-    from commands import rows
-    from mull.client import new_id
-
     if tasks is None or task is not None:
         own = None if tasks in {None, HUMAN_EVAL} else tasks
         fields |= {"task": task, "tasks": own and place_of("file", own)}
