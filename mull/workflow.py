@@ -177,13 +177,13 @@ async def reflexion(
 
 def _request(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> RequestT:
     """Make the request, or fail the workflow: a plain error would retry its task for ever."""
-    if isinstance(given, BaseModel):
-        if fields:
-            raise refusal(f"{', '.join(fields)}: give fields, or a request that has them")
-        # The sandbox may have loaded the caller's request anew: its class is not the one here.
-        known = given.model_dump(exclude_unset=True)
+    # The sandbox may have loaded what the caller gives anew: its classes are not those here.
+    if not isinstance(given, BaseModel):
+        known = told({kind.subject_field: given, **fields})
+    elif fields:
+        raise refusal(f"{', '.join(fields)}: give fields, or a request that has them")
     else:
-        known = {kind.subject_field: given, **fields}
+        known = given.model_dump(exclude_unset=True)
     try:
         return kind.model_validate(known)
     except ValidationError as error:

@@ -30,6 +30,8 @@ import mull.workflow
 from activities.language_model.port import PermanentModelError
 from commands.embedded import Place
 from mull.connection import connect
+from mull.critique.criteria import Criterion
+from mull.critique.request import ReflectOnResultRequest
 from mull.sampling.request import SelfConsistencyRequest
 from tests.conftest import (
     QUERY,
@@ -285,6 +287,26 @@ def test_a_request_is_given_whole_or_in_parts() -> None:
     assert found.model_fields_set == given.model_fields_set
     with pytest.raises(ApplicationError, match="seed: give fields, or a request that has them"):
         mull.workflow._request(SelfConsistencyRequest, given, {"seed": 1})
+
+
+def test_parts_of_a_request_may_be_of_classes_that_were_loaded_anew() -> None:
+    other = create_model("Criterion", name=(str, ...), meaning=(str, ...))
+    criteria = (other(name="tone", meaning="It is courteous."),)
+
+    found = mull.workflow._request(ReflectOnResultRequest, QUERY, {"criteria": criteria})
+    assert [(type(one), one.name) for one in found.criteria] == [(Criterion, "tone")]
+
+
+async def test_a_long_id_of_the_caller_s_is_cut(client: Client, place: Place) -> None:
+    """The run's own takes no more than the server's 1,000 bytes."""
+    name = f"{uuid.uuid4().hex}-{'x' * 950}"
+    async with served(client, ScriptedModel(sample=["yes"])), owning(place) as own:
+        known: dict[str, Any] = {"id": name, "task_queue": QUEUE}
+        given = ["ask", "Is it?", RULED]
+        record = await own.client.execute_workflow(Calling.run, args=given, **known)
+
+    assert record["id"].startswith(name[:190])
+    assert len(record["id"]) < 250
 
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
