@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 # Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
 MOUNTED = "/run/secrets/mull"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-# Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
-UPDATE_BYTES = 400_000
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -216,24 +214,14 @@ async def need_workers(
     client: "Client", queues: tuple[str, ...], what: str, *, waits: bool = False
 ) -> None:
     """Name the queues that no worker polls and how to start one; exit unless `what` can wait."""
-    from mull.client import no_worker
     from mull.connection import unserved
+    from mull.errors import no_worker
 
     if missing := await unserved(client, queues):
         error = no_worker(missing)
         if not waits:
             raise error
         tell(f"Note: {error.fact}; the {what} waits for a worker.")
-
-
-def sized(given: Any) -> Any:
-    """Return what an update gives a run, or exit if it is too large: docs/operations.md."""
-    from mull.connection import DATA_CONVERTER
-
-    size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
-    if size > UPDATE_BYTES:
-        fail(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once.")
-    return given
 
 
 def run_page(workflow_id: str, run_id: str | None) -> str | None:

@@ -4,24 +4,17 @@ import asyncio
 import shlex
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text as Line
-from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowFailureError
-from temporalio.common import Priority, WorkflowIDReusePolicy
-from temporalio.exceptions import (
-    ApplicationError,
-    CancelledError,
-    TerminatedError,
-    WorkflowAlreadyStartedError,
-)
+from temporalio.client import Client
 from temporalio.service import RPCError
 
+import mull
 from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import (
@@ -35,43 +28,22 @@ from commands.command import (
     write_file,
 )
 from commands.doctor import examine
-from commands.found import reach
 from commands.options import New, Wanted
-from mull.client import ASKED, new_id
-from mull.connection import TASK_QUEUE, unserved
-from mull.loops import BATCH, Loop, loop_of
-from mull.progress import Handle, LiveAnswer, look, stuck_words
+from mull.connection import unserved
+from mull.errors import RunCancelledError, RunFailedError
+from mull.handle import TERMINATED, Run
+from mull.loops import Loop, loop_of
+from mull.progress import LOOK_SECONDS, QUIET_SECONDS, Handle, LiveAnswer, News, look, stuck_words
 from mull.request import INVALID, PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
 from mull.sampling.result import Bars
 from mull.sheet import Sheet
 from mull.text import lasting_words, neutral, terminal_safe
 
-ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
-UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
-SUMMARY_BYTES = 200
 REPLY_COLUMNS = 2_000
-LOOK_SECONDS = 1.0
-# Between two looks, each of which is billed on Temporal Cloud.
-APART_SECONDS = 2.0
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
-# Without a status line something is printed at least this often.
-QUIET_SECONDS = 10.0
 NOBODY = "no worker answers; the run waits for one"
-SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
-# What a workflow task writes follows from an event before it, and a query waits for that task.
-WRITTEN = {
-    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
-    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
-    EventType.EVENT_TYPE_TIMER_STARTED,
-    EventType.EVENT_TYPE_MARKER_RECORDED,
-    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
-    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
-    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
-}
 # What `mull doctor` shows of the workers after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
@@ -93,31 +65,17 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     may_be_done = new.workflow_id is not None and not new.again
     if isinstance(bars, Bars) and bars.probability is not None and not may_be_done:
         await _expect_map(client, request)
-    subject = getattr(request, loop.request.subject_field)
-    # Ids are never encrypted.
-    words = subject if client.data_converter.payload_codec is None else ""
-    chosen = new.workflow_id or new_id(loop.command, words)
-    summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
-    try:
-        handle: Handle = await client.start_workflow(
-            loop.workflow,
-            request,
-            id=chosen,
-            task_queue=TASK_QUEUE,
-            task_timeout=request.task_timeout(),
-            result_type=loop.result,
-            static_summary=summary,
-            memo={ASKED: summary},
-            priority=Priority(priority_key=None if new.detach else PERSON_PRIORITY),
-            # Runs that failed or were cancelled have no result, and are started anew.
-            id_reuse_policy=ANEW if new.again else UNLESS_DONE,
-        )
-    except WorkflowAlreadyStartedError:
-        handle = await _done(client, chosen, request)
+    priority = None if new.detach else PERSON_PRIORITY
+    begin = mull.Client(client).begin
+    run = await begin(request, new.workflow_id, again=new.again, priority=priority)
+    if not run.goes_on:
+        tell("This run is done, so nothing is paid again; --again starts it anew.")
+    elif run.description is not None:
+        tell("This run goes on already, by the same request.")
     if new.detach:
-        return print_id(chosen, as_json=wanted.as_json)
-    Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
-    return await follow(handle, loop, request, wanted, begun=True)
+        return print_id(run.id, as_json=wanted.as_json)
+    Console(stderr=True).print(f"run {run.id}", style="dim", markup=False, highlight=False)
+    return await follow(run, request, wanted, begun=True)
 
 
 async def _expect_map(client: Client, request: Any) -> None:
@@ -137,89 +95,50 @@ async def _expect_map(client: Client, request: Any) -> None:
     tell("Note: the probability will be known only if a map of the worker fits this run.")
 
 
-async def _done(client: Client, run: str, request: Request) -> Handle:
-    """Find the run that is done and was started by the same request, or exit."""
-    found = await reach(client, run)
-    if found.goes_on:
-        fail(f"a run with the id {run} is already running. Watch it, or choose another id.")
-    # Neither who watches nor what a long run carries into a new history is part of what was asked.
-    asked, left = (await found.request(), request), {"stream", "carried"}
-    earlier, now = (one and one.model_dump(exclude=left) for one in asked)
-    if earlier != now:
-        said = f"the run with the id {run} is done, and had another request."
-        fail(f"{said} Choose another id, or start anew with --again.")
-    tell("This run is done, so nothing is paid again; --again starts it anew.")
-    return found.handle
-
-
 class Live:
     """A run while it goes on: its steps as they happen, how long it takes, and what it waits for.
 
-    Queries are billed on Temporal Cloud, so a run is queried only once its history has something
-    new, and at most every two seconds; waiting for events and describing a run are free. The time
-    it takes stands in the status line of a terminal, else is printed after 10 s of silence.
+    The time it takes stands in the status line of a terminal, else is printed after 10 s of
+    silence.
     """
 
     def __init__(
-        self, handle: Handle, loop: Loop, request: Any, console: Console, status: Status | None
+        self, run: Run[Any], request: Any, console: Console, status: Status | None
     ) -> None:
-        self._handle, self._loop, self._request = handle, loop, request
+        self._run, self._loop, self._request = run, run.loop, request
         self._console, self._status = console, status
         self._began = self._spoke = self._asked = time.monotonic()
-        self._looked = self._began - APART_SECONDS
-        self._kinds = set[int]()
-        self._steps, self._silent = 0, False
+        self._steps = 0
         self._waited: Any = None
         self._slow: str | None = None
         # The words for a call that may have been lost with its worker, when the run was looked at.
         self._lost: str | None = None
         streams = status is not None and getattr(request, "stream", False)
-        self._answer = LiveAnswer(handle) if streams else None
-        self.busy, self.written = loop.doing, ""
-
-    async def read_news(self) -> None:
-        """Note the kinds of new events of this history and of those that follow it, for ever."""
-        while True:
-            with suppress(RPCError):
-                async for event in self._handle.fetch_history_events(wait_new_event=True):
-                    self._kinds.add(event.event_type)
-            # The run goes on in a new history, or the server is away.
-            await asyncio.sleep(LOOK_SECONDS)
+        self.news = News(run.handle, self._loop, streams=streams)
+        self._answer = LiveAnswer(run.handle) if streams else None
+        self.busy, self.written = self._loop.doing, ""
 
     async def show_until(self, ending: "asyncio.Task[Any]") -> None:
         """Print what is new, until the run ends."""
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            kinds = self._kinds - WRITTEN
             spoke = False
-            if self._due(kinds) and not ending.done():
-                self._kinds, self._lost, self._looked = set(), self._slow, time.monotonic()
-                seen = await look(self._handle, self._loop)
-                spoke = not ending.done() and self._show(seen)
+            # A lost call may be the only trace of a lost worker.
+            lost = self._slow not in {None, self._lost} and self._slow.endswith(terminal.LOST)
+            if self.news.due(more=lost) and not ending.done():
+                self._lost, was_silent = self._slow, self.news.silent
+                seen = await self.news.look()
+                spoke = not ending.done() and self._show(seen, was_silent=was_silent)
             if ending.done():
                 break
-            if self._answer and SIGNALED in kinds and not self._silent:
-                self._kinds.discard(SIGNALED)
+            if self._answer and not self.news.silent and self.news.wrote():
                 self.written = await self._answer.read()
             # A wait for a person may last for weeks: it is said once.
             await self.beat(spoke=spoke or self._waited is not None)
 
-    def _due(self, kinds: set[int]) -> bool:
-        """Tell whether the run may have something new to show.
-
-        The text of an answer comes by signals. A lost call may be the only trace of a lost worker,
-        and a batch's news stand in the histories of its pages, which are not read.
-        """
-        lost = self._slow not in {None, self._lost} and (self._slow or "").endswith(terminal.LOST)
-        waited = time.monotonic() - self._looked
-        news = bool(kinds - {SIGNALED} if self._answer else kinds)
-        quiet = self._loop is BATCH and waited >= QUIET_SECONDS
-        return waited >= APART_SECONDS and (news or self._silent or lost or quiet)
-
-    def _show(self, seen: Any) -> bool:
+    def _show(self, seen: Any, *, was_silent: bool) -> bool:
         """Print what is new; return whether there was something."""
-        was_silent, before = self._silent, self._steps
-        self._silent = seen is None
+        before = self._steps
         if seen is None:
             self.busy = NOBODY
             if not was_silent:
@@ -229,7 +148,7 @@ class Live:
         self.busy = sheet.busy or sheet.verdict.words
         self._steps = terminal.print_steps(self._console, sheet.steps, before)
         if sheet.waiting and sheet.waiting != self._waited:
-            terminal.print_waiting(self._console, self._handle.id, sheet.waiting)
+            terminal.print_waiting(self._console, self._run.id, sheet.waiting)
         self._waited = sheet.waiting
         return self._steps > before
 
@@ -243,7 +162,7 @@ class Live:
             self._spoke = now
         due = self._status is None and now - self._spoke >= QUIET_SECONDS
         if due or (self._status and now - self._asked >= ASK_SECONDS):
-            self._slow, self._asked = await _slow(self._handle), now
+            self._slow, self._asked = await _slow(self._run.handle), now
         words = f"{lasting_words(int(now - self._began))}: {self._slow or self.busy}"
         if self._status:
             width, rows = self._console.width, max(self._console.height - 4, 1)
@@ -260,17 +179,17 @@ class Live:
         terminal.print_steps(self._console, steps, self._steps)
 
 
-async def show_live(handle: Handle, loop: Loop, request: Any, detached: str) -> Any:
+async def show_live(run: Run[Any], request: Any, detached: str) -> Any:
     """Print each step of a run as it happens, and return its result.
 
-    On Ctrl-C it says what `detached` means. Raises WorkflowFailureError.
+    On Ctrl-C it says what `detached` means. Raises RunFailedError and RunCancelledError.
     """
     console = Console(stderr=True)
-    ending = asyncio.create_task(handle.result())
+    ending = asyncio.create_task(run.result())
     try:
-        with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
-            live = Live(handle, loop, request, console, status)
-            reading = asyncio.create_task(live.read_news())
+        with console.status(run.loop.doing) if console.is_terminal else nullcontext() as status:
+            live = Live(run, request, console, status)
+            reading = asyncio.create_task(live.news.read())
             try:
                 await live.show_until(ending)
             finally:
@@ -303,31 +222,28 @@ async def _slow(handle: Handle) -> str | None:
     return terminal.slow_words(pending, datetime.now(UTC))
 
 
-async def follow(
-    handle: Handle, loop: Loop, request: Any, wanted: Wanted, *, begun: bool = False
-) -> Exit:
+async def follow(run: Run[Any], request: Any, wanted: Wanted, *, begun: bool = False) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches.
 
     If this command has `begun` the run, a request that the worker refuses is its wrong usage.
     """
-    detached = f"the run continues. To follow it:\n    mull watch {handle.id}"
+    detached = f"the run continues. To follow it:\n    mull watch {run.id}"
     if wanted.out is not None:
-        there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
+        there = f"mull show {run.id} > {shlex.quote(str(wanted.out))}"
         detached += f"\n{wanted.out} was not written. Once the run has ended:\n    {there}"
     try:
-        result = await show_live(handle, loop, request, detached)
-    except WorkflowFailureError as error:
-        code = await ended_badly(error, handle, loop, wanted.as_json)
-        refused = begun and getattr(error.cause, "type", None) == INVALID
+        result = await show_live(run, request, detached)
+    except (RunFailedError, RunCancelledError) as error:
+        code = await ended_badly(error, run, wanted.as_json)
+        refused = begun and getattr(error, "kind", None) == INVALID
         return Exit.USAGE if refused else code
-    sheet = loop.sheet(result, request)
+    sheet = run.loop.sheet(result, request)
     # It may have gone on in a new history.
-    return show_result(handle, loop, sheet, result, (await handle.describe()).run_id, wanted)
+    return show_result(run, sheet, result, (await run.handle.describe()).run_id, wanted)
 
 
 def show_result(
-    handle: Handle,
-    loop: Loop,
+    run: Run[Any],
     sheet: Sheet,
     result: Any,
     run_id: str | None,
@@ -340,11 +256,11 @@ def show_result(
     The answer of a run with drafts goes alone to standard output or to its file, and the details
     to standard error. Any other result goes to standard output as a whole.
     """
-    answer, out = sheet.answer, wanted.out
+    answer, out, loop = sheet.answer, wanted.out, run.loop
     if out is not None and answer is None:
         tell(f"{out} was not written: there is no output.")
     elif out is not None and answer is not None:
-        instead = f" `mull show {handle.id}` prints the result."
+        instead = f" `mull show {run.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
     why_not = against(loop, result, wanted)
     if wanted.as_json:
@@ -360,10 +276,10 @@ def show_result(
         if loop.reply is None or wanted.details:
             terminal.print_sheet(console, sheet, decisions=decisions)
         else:
-            terminal.print_summary(console, sheet, handle.id, sure=not why_not)
-        if wanted.web_ui and (page := run_page(handle.id, run_id)):
+            terminal.print_summary(console, sheet, run.id, sure=not why_not)
+        if wanted.web_ui and (page := run_page(run.id, run_id)):
             tell(f"Web UI: {page}")
-        say_further(handle, loop)
+        say_further(run)
     if why_not:
         tell(why_not)
     return Exit.BELOW_BAR if why_not or (loop.answers and answer is None) else Exit.DONE
@@ -377,50 +293,41 @@ def against(loop: Loop, result: Any, wanted: Wanted) -> str:
     return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
 
 
-def say_further(handle: Handle, loop: Loop) -> None:
+def say_further(run: Run[Any]) -> None:
     """Print how to get what the result alone does not show, if there is more."""
-    if loop.further:
-        tell(loop.further.format(id=handle.id))
+    if run.loop.further:
+        tell(run.loop.further.format(id=run.id))
 
 
 async def ended_badly(
-    error: WorkflowFailureError, handle: Handle, loop: Loop, as_json: bool, *, whole: bool = False
+    error: RunFailedError | RunCancelledError, run: Run[Any], as_json: bool, *, whole: bool = False
 ) -> Exit:
     """Print how a run ended without a result and what it has so far; return the exit code.
 
     With `whole`, everything known is shown, not only the best draft.
     """
-    cause = error.cause
-    status, said = "failed", f"the run failed. {terminal_safe(str(cause), 1_000)}"
-    if isinstance(cause, CancelledError):
-        status, said = "cancelled", "The run was cancelled."
-    elif isinstance(cause, TerminatedError):
-        status, said = "terminated", "the run was terminated."
-    elif isinstance(cause, ApplicationError):
-        said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
-    seen = await look(handle, loop) if loop.writes or whole else None
+    loop, status, said = run.loop, "cancelled", "The run was cancelled."
+    if isinstance(error, RunFailedError):
+        status = "terminated" if error.kind == TERMINATED else "failed"
+        why = terminal_safe(f"{error.kind}: {error.message}", 1_000)
+        said = "the run was terminated." if error.kind == TERMINATED else f"the run failed. {why}"
+    seen = await look(run.handle, loop) if loop.writes or whole else None
     sheet = loop.stood_at(seen) if seen else None
     best = sheet.answer if sheet and loop.writes else None
     if as_json:
         more = {"draft": best.content if best else None} if loop.writes else {}
-        document = {"id": handle.id, "status": status, "error": said, **more}
-        print_json(document)
+        print_json({"id": run.id, "status": status, "error": said, **more})
     elif best is not None:
         terminal.print_answer(best)
-        where = "" if whole else f" See `mull show {handle.id}` for the details."
+        where = "" if whole else f" See `mull show {run.id}` for the details."
         said = f"{said} Its best draft so far is printed.{where}"
     elif loop.writes and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read now."
     tell(said if status == "cancelled" else f"Error: {said}")
-    if shown := SHOWN_BY_DOCTOR.get(getattr(cause, "type", None) or ""):
+    if isinstance(error, RunFailedError) and (shown := SHOWN_BY_DOCTOR.get(error.kind)):
         tell(f"`mull doctor` shows {shown}.")
     if sheet and whole and not as_json:
         console = Console(stderr=True)
         terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")
-    say_further(handle, loop)
-    return failure_code(error)
-
-
-def failure_code(error: WorkflowFailureError) -> Exit:
-    """Return the exit code of a run that was cancelled or that failed."""
-    return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
+    say_further(run)
+    return Exit(error.exit_code)

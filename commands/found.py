@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from activities.memory import WORKFLOW as MEMORY
 from activities.memory import memory_id
 from commands.command import fail
-from mull.handle import Run, find
+from mull.handle import Run, described, find
 
 
 async def reach(client: Client, run: str) -> Run[Any]:
@@ -19,16 +18,6 @@ async def reach(client: Client, run: str) -> Run[Any]:
             name = run.removeprefix(memory_id(""))
             fail(f"{run} is a memory. To see it:\n    mull memory show {name}")
     return await find(client, run)
-
-
-async def described(client: Client, identity: str) -> WorkflowExecutionDescription | None:
-    """Describe a run; None if there is none. A missing namespace is still an error."""
-    try:
-        return await client.get_workflow_handle(identity).describe()
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
-            return None
-        raise
 
 
 async def reach_open(client: Client, run: str) -> Run[Any]:

@@ -10,7 +10,6 @@ from rich.console import Console
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
-    WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -19,9 +18,8 @@ from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.command import Exit, fail, need_workers, sized, tell
-from commands.follow import LOOK_SECONDS, ended_badly, show_live
-from commands.found import described
+from commands.command import Exit, fail, need_workers, tell
+from commands.follow import ended_badly, show_live
 from commands.lines import Chosen, Given, Page
 from mull.batch.loop import Batch
 from mull.batch.request import (
@@ -34,8 +32,10 @@ from mull.batch.request import (
 )
 from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.connection import TASK_QUEUE
-from mull.handle import Run
+from mull.errors import RunCancelledError, RunFailedError
+from mull.handle import Run, described, sized
 from mull.loops import BATCH, LOOPS, Loop
+from mull.progress import LOOK_SECONDS
 from mull.request import BATCH_PRIORITY, parse_request
 from mull.run import Counts
 from mull.text import encoded_size, tally_words, terminal_safe
@@ -55,23 +55,23 @@ One = TypeVar("One")
 
 async def opened(
     client: Client, identity: str, given: Given | None, chosen: Chosen
-) -> tuple[Handle, BatchRequest]:
+) -> tuple[Run[BatchResult], BatchRequest]:
     """Find the batch with this id, with all its pages there, or start it."""
-    handle: Handle = client.get_workflow_handle(identity, result_type=BatchResult)
+    run = Run[BatchResult].of(client, BATCH, identity)
     found = await batch_by(client, identity)
     if found is not None:
         earlier = await _earlier(found, given)
         if found.goes_on:
             await _join(client, found, earlier, given, chosen)
-            return handle, earlier
+            return run, earlier
         status = found.description.status
         if not chosen.retry and status is WorkflowExecutionStatus.COMPLETED:
             again = "" if earlier.variants[0].takes else "; --retry makes what has no result"
             tell(f"This batch is done, so nothing is paid again{again}.")
-            return handle, earlier
+            return run, earlier
         if not (given or chosen.retry):
             if status is WorkflowExecutionStatus.CANCELED:
-                return handle, earlier
+                return run, earlier
             fail("the batch has no result. Go on with --retry, or give FILE again.", Exit.USAGE)
         pages = given.pages if given else await _kept_pages(client, identity, earlier)
         # Whoever gives a budget replaces both: one alone could not be taken back.
@@ -85,13 +85,13 @@ async def opened(
         tell("Nothing was started.")
         raise typer.Exit(Exit.CANCELLED)
     await _start(client, identity, request, pages, chosen, given.name if given else "")
-    await _upload(client, handle, request, pages)
-    return handle, request
+    await _upload(client, run.handle, request, pages)
+    return run, request
 
 
 async def _earlier(found: Run[Any], given: Given | None) -> BatchRequest:
     """Read what a batch was started with, or exit if it is another one."""
-    identity, earlier = found.handle.id, None
+    identity, earlier = found.id, None
     if found.loop is BATCH:
         earlier = await found.request()
     # What calibrate and compare measure is read by these.
@@ -170,11 +170,10 @@ async def _kept_pages(client: Client, identity: str, request: BatchRequest) -> l
     return pages
 
 
-async def batch_by(client: Client, identity: str) -> Run[Any] | None:
+async def batch_by(client: Client, identity: str) -> Run[BatchResult] | None:
     """Find a batch or a page by its id; None if there is none."""
     seen = await described(client, identity)
-    handle = client.get_workflow_handle(identity, result_type=BatchResult)
-    return None if seen is None else Run(client, BATCH, handle, seen)
+    return None if seen is None else Run.of(client, BATCH, identity, seen)
 
 
 async def _upload(
@@ -248,12 +247,12 @@ async def side_by_side(many: Sequence[One], one: Callable[[One], Awaitable[Value
 
 
 async def followed(
-    handle: Handle, request: BatchRequest, again: str, *, as_json: bool
+    run: Run[BatchResult], request: BatchRequest, again: str, *, as_json: bool
 ) -> BatchResult:
     """Show a batch's progress, and return its result; Ctrl-C detaches, and says what `again` is."""
-    detached = f"the batch continues. To see its result, run {again} {handle.id}"
+    detached = f"the batch continues. To see its result, run {again} {run.id}"
     try:
-        result: BatchResult = await show_live(handle, BATCH, request, detached)
-    except WorkflowFailureError as error:
-        raise typer.Exit(await ended_badly(error, handle, BATCH, as_json)) from None
+        result: BatchResult = await show_live(run, request, detached)
+    except (RunFailedError, RunCancelledError) as error:
+        raise typer.Exit(await ended_badly(error, run, as_json)) from None
     return result

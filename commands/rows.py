@@ -39,14 +39,14 @@ Row = dict[str, Any]
 async def run(client: Client, given: Given | None, chosen: Chosen) -> Exit:
     """Start a batch, or go on with it; follow it, and print the result of each line."""
     identity = chosen.workflow_id or new_id("batch", given.name if given else "")
-    handle, request = await opened(client, identity, given, chosen)
+    begun, request = await opened(client, identity, given, chosen)
     ended, wanted = None, chosen.wanted
     if chosen.detach:
         sys.stdout.write(f"{json.dumps({'id': identity}) if wanted.as_json else identity}\n")
         return Exit.DONE
-    if (await handle.describe()).status is not WorkflowExecutionStatus.CANCELED:
+    if (await begun.handle.describe()).status is not WorkflowExecutionStatus.CANCELED:
         out = f" --out {shlex.quote(str(wanted.out))}" if wanted.out else ""
-        ended = await followed(handle, request, f"mull batch{out} --id", as_json=wanted.as_json)
+        ended = await followed(begun, request, f"mull batch{out} --id", as_json=wanted.as_json)
     rows = _rows(client, identity, request, wanted.required, given.pages if given else [])
     return await _print(identity, request, rows, ended, chosen)
 

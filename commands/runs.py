@@ -12,7 +12,7 @@ import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.text import Text
-from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import (
@@ -28,13 +28,14 @@ from commands.command import (
     tell,
     write_file,
 )
-from commands.follow import ended_badly, failure_code, follow, say_further, show_result
+from commands.follow import ended_badly, follow, say_further, show_result
 from commands.found import reach, status_words
 from commands.measuring.replay import log_line
 from commands.options import Wanted
 from commands.page import RunFacts, page_html
 from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from mull.client import ASKED
+from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import Run
 from mull.keys import UnreadableError
 from mull.loops import BATCH, LOOPS, SAMPLING, SESSION, TURN
@@ -86,15 +87,15 @@ async def show(
     Example: mull show ask-is-91-prime-7f3a91c2
     """
     found = await reach(client, run)
-    handle, loop = found.handle, found.loop
+    loop = found.loop
     if not found.goes_on:
         try:
-            result = await handle.result()
-        except WorkflowFailureError as error:
-            return await ended_badly(error, handle, loop, as_json, whole=True)
+            result = await found.result()
+        except (RunFailedError, RunCancelledError) as error:
+            return await ended_badly(error, found, as_json, whole=True)
         run_id, sheet = found.description.run_id, loop.sheet(result)
         wanted = Wanted(as_json, accept_any)
-        return show_result(handle, loop, sheet, result, run_id, wanted, decisions=True)
+        return show_result(found, sheet, result, run_id, wanted, decisions=True)
     seen = await found.look()
     if as_json:
         sys.stdout.write(seen.model_dump_json() + "\n")
@@ -103,7 +104,7 @@ async def show(
         print_sheet(Console(), sheet, subject=True, decisions=True)
         if sheet.waiting:
             tell(f"To look at it and decide:\n    mull review {run}")
-        say_further(handle, loop)
+        say_further(found)
     return Exit.DONE
 
 
@@ -117,7 +118,7 @@ async def watch(
     """
     found = await reach(client, run)
     request = await found.request()
-    return await follow(found.handle, found.loop, request, Wanted(as_json, accept_any))
+    return await follow(found, request, Wanted(as_json, accept_any))
 
 
 @connected
@@ -141,10 +142,10 @@ async def report(
         fail(f"the run has not ended. Follow it with `mull watch {run}`.")
     place = place_for("--html", html)
     try:
-        result = await found.handle.result()
-    except WorkflowFailureError as error:
+        result = await found.result()
+    except (RunFailedError, RunCancelledError) as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, failure_code(error))
+        fail(said, error.exit_code)
     request = await found.request()
     seen = found.description
     facts = RunFacts(

@@ -1,6 +1,5 @@
 """`review`, `finish`, `cancel` and `add`: a person's updates to an open run."""
 
-import asyncio
 import json
 import re
 from datetime import UTC, datetime
@@ -8,12 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from temporalio.client import (
-    Client,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
 
 from commands.command import (
     Exit,
@@ -23,16 +17,13 @@ from commands.command import (
     connected,
     fail,
     flag,
-    need_workers,
     print_json,
     read_given,
-    sized,
     tell,
     with_client,
 )
 from commands.found import reach_open
 from commands.terminal import print_review
-from mull.connection import TASK_QUEUE
 from mull.handle import Run
 from mull.loops import BATCH, SAMPLING, SESSION, TURN
 from mull.request import Finish, Review
@@ -42,7 +33,6 @@ from mull.turn.approval import Permission
 
 # A call as `review` shows it: its number, and the beginning of the digest of what is asked.
 CALL = re.compile(r"([1-9]\d{0,5})(?:-([0-9a-f]{8}))?")
-PATIENCE_SECONDS = 20
 DONE = {
     "accept": "accepted",
     "revise": "one more revision follows",
@@ -143,7 +133,7 @@ async def finish(client: Client, run: Id, author: Author = None, as_json: Json =
     """
     said = checked(Finish, {"author": author})
     found = await reach_open(client, run)
-    await _update(client, found, "finish_now", said)
+    await found.finish(author=said.author)
     after = "It ends after the turn under way." if found.loop is SESSION else RESULT.format(id=run)
     return _done(run, "finishing", as_json, after)
 
@@ -154,7 +144,7 @@ async def cancel(client: Client, run: Id, as_json: Json = False) -> Exit:
 
     Example: mull cancel ask-is-91-prime-7f3a91c2
     """
-    await (await reach_open(client, run)).handle.cancel()
+    await (await reach_open(client, run)).cancel()
     said = f"The run ends without a result. What it had so far:\n    mull show {run}"
     return _done(run, "cancelling", as_json, said)
 
@@ -177,7 +167,7 @@ async def add(
         instead = " For this run, use `mull review`." if reviewed else ""
         fail(f"only runs of `ask` take answers.{instead}")
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
-    number = await _update(client, found, "add_answer", said) + 1
+    number = await found.add(said.answer, author=said.author) + 1
     return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
@@ -186,16 +176,13 @@ async def steer(client: Client, run: str, name: str, as_json: bool) -> Exit:
     found = await reach_open(client, run)
     if found.loop is not BATCH:
         fail(f"{run} is not a batch; only a batch can be paused or resumed.")
-    await _update(client, found, name, None)
+    await found.update(name)
     return _done(run, name, as_json, STEERED[name].format(id=run))
 
 
 async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit:
     found = await _reviewable(client, run)
-    if found.loop is SAMPLING and said.replace is not None:
-        # Leave out the newline at the end of a file.
-        said = said.model_copy(update={"replace": said.replace.strip()})
-    await _update(client, found, "review", said)
+    await found.review(**said.model_dump())
     if said.action == "replace" and found.loop.unchecked:
         tell(f"Note: {found.loop.unchecked}.")
     return _done(run, DONE[said.action], as_json)
@@ -221,7 +208,7 @@ async def _permit(
             why = one.doubts[0] if one.doubts else "another run had this id"
             fail(f"{why}. The number alone does not say which call; {again}")
         said = said.model_copy(update={"run_id": one.run_id, "digest": one.digest})
-    await _update(client, found, "permit", said)
+    await found.update("permit", said)
     done = f"call {said.call} is {'allowed' if said.allow else 'denied'}"
     words = [revealed(one.words) for one in seen.calls[said.call - 1 : said.call]]
     return _done(run, done, as_json, ": ".join([done, *words]))
@@ -269,26 +256,6 @@ async def _reviewable(client: Client, run: str) -> Run[Any]:
         said = "it takes no review: its environment says whether the task is solved"
         fail(f"{run} is a run of `{found.loop.command}`; {said}.")
     return found
-
-
-async def _update(client: Client, run: Run[Any], name: str, argument: object) -> Any:
-    """Send an update and return its result, or exit if it is refused."""
-    await need_workers(client, (TASK_QUEUE,), "update")
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            try:
-                return await run.handle.execute_update(name, sized(argument))
-            except RPCError as error:
-                # It came within a task that failed, as at a history's end: the run never saw it.
-                if error.status is not RPCStatusCode.FAILED_PRECONDITION:
-                    raise
-                return await run.handle.execute_update(name, argument)
-    except WorkflowUpdateFailedError as error:
-        fail(f"refused: {getattr(error.cause, 'message', error.cause)}.")
-    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
-        said = f"no worker answered within {PATIENCE_SECONDS} s."
-        later = "The update was accepted and applies as soon as a worker is back."
-        fail(f"{said} {later}", Exit.UNREACHABLE)
 
 
 def _done(run: str, what: str, as_json: bool, further: str = "") -> Exit:

@@ -16,14 +16,18 @@ and the `client`. Nothing is imported before it is used, and nothing of Mull's o
 needed.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mull import errors, keywords, workflow
     from mull.agents.request import ReflexionRequest
     from mull.agents.result import ReflexionResult
     from mull.batch.request import BatchRequest
     from mull.batch.result import BatchResult
+    from mull.blocking import agent, ask, batch, reflect, reflexion, turn
     from mull.client import Client, connect
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import ReflectOnResultResult
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from mull.multipath.result import MultiPathResult
     from mull.sampling.request import SelfConsistencyRequest
     from mull.sampling.result import SelfConsistencyResult
+    from mull.talk import Talk
     from mull.turn.request import ToolTurnRequest
     from mull.turn.result import ToolTurnResult
 
@@ -66,9 +71,19 @@ __all__ = [
     "RunFailedError",
     "SelfConsistencyRequest",
     "SelfConsistencyResult",
+    "Talk",
     "ToolTurnRequest",
     "ToolTurnResult",
+    "agent",
+    "ask",
+    "batch",
     "connect",
+    "errors",
+    "keywords",
+    "reflect",
+    "reflexion",
+    "turn",
+    "workflow",
 ]
 
 _HOMES = {
@@ -76,6 +91,7 @@ _HOMES = {
     "agents.result": ("ReflexionResult",),
     "batch.request": ("BatchRequest",),
     "batch.result": ("BatchResult",),
+    "blocking": ("agent", "ask", "reflect", "reflexion"),
     "client": ("Client", "connect"),
     "critique.request": ("ReflectOnResultRequest",),
     "critique.result": ("ReflectOnResultResult",),
@@ -88,13 +104,40 @@ _HOMES = {
     "multipath.result": ("MultiPathResult",),
     "sampling.request": ("SelfConsistencyRequest",),
     "sampling.result": ("SelfConsistencyResult",),
+    "talk": ("Talk",),
     "turn.request": ("ToolTurnRequest",),
     "turn.result": ("ToolTurnResult",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
+_MODULES = {"batch", "errors", "keywords", "turn", "workflow"}
+
+
+class _Package(ModuleType):
+    """The package, two of whose rooms have the name of a function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python sets a room here once it is imported, by whomever.
+        if name in {"batch", "turn"} and isinstance(value, ModuleType):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+class _Room(ModuleType):
+    """A room that can be called, as the function of its name in `mull.blocking`."""
+
+    def __call__(self, *given: Any, **fields: Any) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module("mull.blocking"), name)(*given, **fields)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"mull.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mull' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"mull.{_HOME_OF[name]}"), name)

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import temporalio.client
 from temporalio.common import Priority, WorkflowIDReusePolicy
@@ -21,17 +21,34 @@ from mull.batch.request import BatchRequest
 from mull.batch.result import BatchResult
 from mull.critique.request import ReflectOnResultRequest
 from mull.critique.result import ReflectOnResultResult
-from mull.errors import NoWorkerError, RequestError, checked
+from mull.errors import RequestError, checked, no_worker
 from mull.handle import Run, find, translated
+from mull.keywords import (
+    AgentFields,
+    AgentStart,
+    AskFields,
+    AskStart,
+    BatchFields,
+    BatchStart,
+    ReflectFields,
+    ReflectStart,
+    ReflexionFields,
+    ReflexionStart,
+    SessionFields,
+    TurnFields,
+    TurnStart,
+)
 from mull.loops import LOOPS, loop_of
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import MultiPathResult
 from mull.request import Request
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult
+from mull.talk import Talk
 from mull.text import terminal_safe
 from mull.turn.request import ToolTurnRequest
 from mull.turn.result import ToolTurnResult
+from mull.turn.session import SessionRequest
 
 RequestT = TypeVar("RequestT", bound=Request)
 
@@ -84,10 +101,10 @@ class Client:
         self,
         question: str | SelfConsistencyRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[AskFields],
     ) -> SelfConsistencyResult:
         """Ask a question and sample until the answers converge."""
         request = _request(SelfConsistencyRequest, question, fields)
@@ -98,10 +115,10 @@ class Client:
         self,
         query: str | ReflectOnResultRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[ReflectFields],
     ) -> ReflectOnResultResult:
         """Write a draft, judge it, and revise it while its score is low."""
         request = _request(ReflectOnResultRequest, query, fields)
@@ -112,10 +129,10 @@ class Client:
         self,
         prompt: str | MultiPathRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[AgentFields],
     ) -> MultiPathResult:
         """Research documents or write code, until nothing is open."""
         request = _request(MultiPathRequest, prompt, fields)
@@ -126,10 +143,10 @@ class Client:
         self,
         message: str | ToolTurnRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[TurnFields],
     ) -> ToolTurnResult:
         """Answer a message with tools, and reflect midway."""
         request = _request(ToolTurnRequest, message, fields)
@@ -140,10 +157,10 @@ class Client:
         self,
         task: str | ReflexionRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[ReflexionFields],
     ) -> ReflexionResult:
         """Try a task in episodes, and reflect on each that fails."""
         request = _request(ReflexionRequest, task, fields)
@@ -154,21 +171,103 @@ class Client:
         self,
         items: Sequence[Mapping[str, Any]] | BatchRequest,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         check: bool = False,
         again: bool = False,
-        **fields: Any,
+        **fields: Unpack[BatchFields],
     ) -> BatchResult:
         """Run every item by every variant, at most 500 runs; each has its own result, by its id."""
         request = _request(BatchRequest, items, fields)
         run: Run[BatchResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
+    @overload
+    async def start(
+        self,
+        request: Literal["ask"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[AskStart],
+    ) -> Run[SelfConsistencyResult]: ...
+    @overload
+    async def start(
+        self, request: SelfConsistencyRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[SelfConsistencyResult]: ...
+    @overload
+    async def start(
+        self,
+        request: Literal["reflect"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[ReflectStart],
+    ) -> Run[ReflectOnResultResult]: ...
+    @overload
+    async def start(
+        self, request: ReflectOnResultRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[ReflectOnResultResult]: ...
+    @overload
+    async def start(
+        self,
+        request: Literal["agent"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[AgentStart],
+    ) -> Run[MultiPathResult]: ...
+    @overload
+    async def start(
+        self, request: MultiPathRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[MultiPathResult]: ...
+    @overload
+    async def start(
+        self,
+        request: Literal["turn"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[TurnStart],
+    ) -> Run[ToolTurnResult]: ...
+    @overload
+    async def start(
+        self, request: ToolTurnRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[ToolTurnResult]: ...
+    @overload
+    async def start(
+        self,
+        request: Literal["reflexion"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[ReflexionStart],
+    ) -> Run[ReflexionResult]: ...
+    @overload
+    async def start(
+        self, request: ReflexionRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[ReflexionResult]: ...
+    @overload
+    async def start(
+        self,
+        request: Literal["batch"],
+        *,
+        id: str | None = None,
+        again: bool = False,
+        **fields: Unpack[BatchStart],
+    ) -> Run[BatchResult]: ...
+    @overload
+    async def start(
+        self, request: BatchRequest, *, id: str | None = None, again: bool = False
+    ) -> Run[BatchResult]: ...
+    @overload
+    async def start(
+        self, request: Request, *, id: str | None = None, again: bool = False
+    ) -> Run[Any]: ...
     async def start(
         self,
         request: str | Request,
         *,
-        id: str | None = None,  # noqa: A002 - its public name
+        id: str | None = None,
         again: bool = False,
         **fields: Any,
     ) -> Run[Any]:
@@ -184,9 +283,20 @@ class Client:
             raise RequestError(f"there is no command {request!r}", f"Expected one of {known}.")
         return await self.begin(checked(loop.request, fields), id, again=again)
 
-    async def get(self, id: str) -> Run[Any]:  # noqa: A002 - its public name
+    async def get(self, id: str) -> Run[Any]:
         """Find a run of any loop by its id. Raises RequestError if there is none."""
         return await find(self.temporal, id)
+
+    def session(
+        self, id: str, request: SessionRequest | None = None, **fields: Unpack[SessionFields]
+    ) -> Talk:
+        """Return a conversation, which its first message begins, or goes on with.
+
+        The fields, or the request, are what every turn of a new session is held to. Raises
+        RequestError.
+        """
+        held_to = checked(SessionRequest, fields) if request is None else request
+        return Talk(self.temporal, id, held_to, self.need_workers)
 
     async def _begin(self, request: Request, identity: str | None, *, again: bool) -> Run[Any]:
         await self.need_workers(loop_of(request).queues(request))
@@ -250,17 +360,6 @@ class Client:
             self._served |= dict.fromkeys(set(due).difference(missing), now)
         if missing:
             raise no_worker(missing)
-
-
-def no_worker(missing: Sequence[str]) -> NoWorkerError:
-    """Say which queues no worker polls, and how to start one."""
-    names = " and ".join(f'"{queue}"' for queue in missing)
-    said = f"no worker is polling task queue{'s' if len(missing) > 1 else ''} {names}"
-    only = ",".join(queue.removeprefix("mull-") for queue in missing)
-    start = "mull-worker" if "mull" in missing else f"mull-worker --queues {only}"
-    # An embedded worker trains only with MULL_ARTIFACTS and the extra.
-    embedded = "" if "mull-train" in missing else ", or an embedded one with `mull dev`"
-    return NoWorkerError(said, f"Start one with `{start}`{embedded}.", tuple(missing))
 
 
 def new_id(command: str, text: str) -> str:

@@ -13,7 +13,7 @@ What ends the wait for a run (an error, Ctrl-C, `task.cancel()`) never ends the 
 again by its id.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -75,7 +75,7 @@ class NoWorkerError(MullError):
 class RunFailedError(MullError):
     """The run `id` has no result: it failed by an error of this `kind`, or was terminated."""
 
-    def __init__(self, id: str, kind: str, message: str) -> None:  # noqa: A002 - its public name
+    def __init__(self, id: str, kind: str, message: str) -> None:
         said = f"the run {id} failed ({kind}: {terminal_safe(message, 1_000)})"
         super().__init__(said, f"See `mull show {id}`.")
         self.args = (id, kind, message)
@@ -87,7 +87,7 @@ class RunCancelledError(MullError):
 
     exit_code = 5
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - its public name
+    def __init__(self, id: str) -> None:
         super().__init__(f"the run {id} was cancelled", f"See `mull show {id}`.")
         self.args = (id,)
         self.id = id
@@ -111,3 +111,14 @@ def checked(kind: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
     except ValidationError as error:
         place = error.errors(include_url=False, include_input=False)[0]["loc"]
         raise RequestError(explain(error), field=str(place[0]) if place else None) from None
+
+
+def no_worker(missing: Sequence[str]) -> NoWorkerError:
+    """Say which queues no worker polls, and how to start one."""
+    names = " and ".join(f'"{queue}"' for queue in missing)
+    said = f"no worker is polling task queue{'s' if len(missing) > 1 else ''} {names}"
+    only = ",".join(queue.removeprefix("mull-") for queue in missing)
+    start = "mull-worker" if "mull" in missing else f"mull-worker --queues {only}"
+    # An embedded worker trains only with MULL_ARTIFACTS and the extra.
+    embedded = "" if "mull-train" in missing else ", or an embedded one with `mull dev`"
+    return NoWorkerError(said, f"Start one with `{start}`{embedded}.", tuple(missing))

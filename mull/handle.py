@@ -1,12 +1,13 @@
 """A run on the server, by its id: it is waited for, looked at, steered and read."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from temporalio.client import (
     Client,
+    WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowUpdateFailedError,
@@ -15,7 +16,7 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from mull.connection import DATA_CONVERTER
+from mull.connection import DATA_CONVERTER, TASK_QUEUE, unserved
 from mull.errors import (
     ConfigurationError,
     DoubtfulError,
@@ -26,9 +27,11 @@ from mull.errors import (
     RunCancelledError,
     RunFailedError,
     checked,
+    no_worker,
 )
 from mull.loops import LOOPS, SAMPLING, Loop
-from mull.progress import Handle, look, stuck_words
+from mull.notebook import html_of
+from mull.progress import LOOK_SECONDS, Handle, News, look, stuck_words
 from mull.request import Finish, Result, Review
 from mull.sampling.result import PersonsAnswer
 from mull.turn.approval import Permission, Question
@@ -36,8 +39,14 @@ from mull.turn.approval import Permission, Question
 ResultT = TypeVar("ResultT", bound=Result)
 
 PATIENCE_SECONDS = 20
+# The kind of a failure that somebody asked for.
+TERMINATED = "Terminated"
 # Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
 UPDATE_BYTES = 400_000
+
+
+# Records know no sheets, since sheets know them.
+Result.drawn_by = html_of
 
 
 class Run(Generic[ResultT]):
@@ -112,6 +121,28 @@ class Run(Generic[ResultT]):
         found: ResultT = seen
         return self._named(found)
 
+    async def __aiter__(self) -> AsyncIterator[ResultT]:
+        """Yield the record at each change that is seen, every two seconds at most.
+
+        The last one is the result. Raises what `result` raises.
+        """
+        news, last = News(self.handle, self.loop), None
+        ending, reading = asyncio.create_task(self.result()), asyncio.create_task(news.read())
+        try:
+            while not ending.done():
+                await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+                if ending.done() or not news.due():
+                    continue
+                seen = await news.look()
+                if seen is not None and seen != last and not ending.done():
+                    last = seen
+                    yield self._named(seen.model_copy())
+            yield await ending
+        finally:
+            reading.cancel()
+            ending.cancel()
+            await asyncio.gather(reading, ending, return_exceptions=True)
+
     async def request(self) -> Any:
         """Read the run's request from its history; None if its input is not a valid request."""
         kind = self.loop.request
@@ -185,11 +216,10 @@ class Run(Generic[ResultT]):
 
         Raises RequestError if it is refused or too large, and NoWorkerError if none answers.
         """
-        size = len(DATA_CONVERTER.payload_converter.to_payload(argument).data)
-        if size > UPDATE_BYTES:
-            said = f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once"
-            raise RequestError(said)
+        sized(argument)
         with translated(self.id):
+            if missing := await unserved(self.temporal, [TASK_QUEUE]):
+                raise no_worker(missing)
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS) as patience:
                     try:
@@ -217,6 +247,24 @@ class Run(Generic[ResultT]):
         return record
 
 
+def sized(given: Any) -> Any:
+    """Return what an update gives a run. Raises RequestError if it is too large."""
+    size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
+    if size > UPDATE_BYTES:
+        raise RequestError(f"this is {size:,} bytes; a run takes at most {UPDATE_BYTES:,} at once")
+    return given
+
+
+async def described(temporal: Client, identity: str) -> WorkflowExecutionDescription | None:
+    """Describe a run; None if there is none. A missing namespace is still an error."""
+    try:
+        return await temporal.get_workflow_handle(identity).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+            return None
+        raise
+
+
 async def find(temporal: Client, identity: str) -> Run[Any]:
     """Find a run of any loop by its id. Raises RequestError."""
     with translated(identity):
@@ -234,8 +282,8 @@ def ended(identity: str, error: WorkflowFailureError) -> MullError:
         return RunCancelledError(identity)
     if isinstance(cause, ApplicationError):
         return RunFailedError(identity, cause.type or "ApplicationError", cause.message)
-    kind = "Terminated" if isinstance(cause, TerminatedError) else type(cause).__name__
-    return RunFailedError(identity, kind.removesuffix("Error"), str(cause))
+    kind = TERMINATED if isinstance(cause, TerminatedError) else type(cause).__name__
+    return RunFailedError(identity, kind, str(cause))
 
 
 @contextmanager

@@ -1,11 +1,14 @@
-"""How a run stands while it goes on: its record, and the answer that a turn writes."""
+"""How a run stands while it goes on: its record, what is new, and the answer that a turn writes."""
 
+import asyncio
 import base64
+import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     WorkflowExecutionDescription,
     WorkflowHandle,
@@ -28,6 +31,24 @@ SUMMED = (
     "done", "running", "completed", "failed", "cancelled", "not_started",
     "tokens", "cost_usd", "known_tokens", "known_usd",
 )  # fmt: skip
+LOOK_SECONDS = 1.0
+# Between two looks, each of which is billed on Temporal Cloud.
+APART_SECONDS = 2.0
+# A batch's news stand in the histories of its pages, which are not read.
+QUIET_SECONDS = 10.0
+SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+# What a workflow task writes follows from an event before it, and a query waits for that task.
+WRITTEN = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
+}
 # A workflow task that failed more often than this needs a key, or other code.
 FEW_TRIES = 2
 
@@ -48,6 +69,51 @@ async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Any:
     except (RPCError, WorkflowQueryFailedError):
         return None
     return seen
+
+
+class News:
+    """What is new of a run: its record is queried only once its history has something new.
+
+    Queries are billed on Temporal Cloud, so there are at least two seconds between them; waiting
+    for events is free. `silent` is true while no worker answers. With `streams`, signals bring the
+    text of an answer, and are no news.
+    """
+
+    def __init__(self, handle: Handle, loop: Loop, *, streams: bool = False) -> None:
+        self._handle, self._loop, self._streams = handle, loop, streams
+        self._looked, self._kinds = time.monotonic() - APART_SECONDS, set[int]()
+        self.silent = False
+
+    async def read(self) -> None:
+        """Note the kinds of new events of this history and of those that follow it, for ever."""
+        while True:
+            with suppress(RPCError):
+                async for event in self._handle.fetch_history_events(wait_new_event=True):
+                    self._kinds.add(event.event_type)
+            # The run goes on in a new history, or the server is away.
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def due(self, *, more: bool = False) -> bool:
+        """Tell whether the record may have changed, or has to be seen for something `more`."""
+        waited = time.monotonic() - self._looked
+        found = bool(self._kinds - WRITTEN - ({SIGNALED} if self._streams else set()))
+        quiet = self._loop is BATCH and waited >= QUIET_SECONDS
+        return waited >= APART_SECONDS and (found or self.silent or more or quiet)
+
+    async def look(self) -> Any:
+        """Query the record; None if no worker answers."""
+        # A signal's text is read with `wrote`, whatever the record shows.
+        self._kinds &= {SIGNALED} if self._streams else set()
+        self._looked = time.monotonic()
+        seen = await look(self._handle, self._loop)
+        self.silent = seen is None
+        return seen
+
+    def wrote(self) -> bool:
+        """Tell whether a signal came since this was last asked."""
+        came = SIGNALED in self._kinds
+        self._kinds.discard(SIGNALED)
+        return came
 
 
 class LiveAnswer:

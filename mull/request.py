@@ -152,6 +152,8 @@ class Result(Record):
     """What a run returns; `answer_field` names the text that is never cut."""
 
     answer_field: ClassVar[str] = "answer"
+    # How a notebook draws it: the loops' sheets, which know their results, say so.
+    drawn_by: ClassVar[Callable[[Any], str | None]] = lambda _: None
     # No part of what is recorded: whoever reads the record knows whose it is.
     _id: str = PrivateAttr("")
 
@@ -159,6 +161,9 @@ class Result(Record):
     def id(self) -> str:
         """The id of its run, which is known to whoever got it from the server; empty elsewhere."""
         return self._id
+
+    def _repr_html_(self) -> str | None:
+        return type(self).drawn_by(self)
 
 
 def told(value: Any) -> Any:
@@ -216,13 +221,13 @@ class EarlierMessage(Frozen):
 class SamplingOptions(Frozen):
     """Sampling options of a provider, by name. No other is taken: no address, key or header."""
 
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=0, le=1_000_000)
-    min_p: float | None = Field(None, ge=0, le=1)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(None, gt=0, le=10)
-    stop: Annotated[tuple[StopText, ...] | None, Listed] = Field(None, max_length=4)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    top_k: int | None = Field(default=None, ge=0, le=1_000_000)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(default=None, gt=0, le=10)
+    stop: Annotated[tuple[StopText, ...] | None, Listed] = Field(default=None, max_length=4)
 
     @model_validator(mode="before")
     @classmethod
@@ -405,11 +410,11 @@ class Review(Request):
     """
 
     accept: bool = False
-    revise: str | None = Field(None, min_length=1, max_length=4_000)
-    replace: str | None = Field(None, min_length=1, max_length=REPLACEMENT_CHARACTERS)
-    score: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    author: str | None = Field(None, min_length=1, max_length=200)
-    draft: int | None = Field(None, ge=0)
+    revise: str | None = Field(default=None, min_length=1, max_length=4_000)
+    replace: str | None = Field(default=None, min_length=1, max_length=REPLACEMENT_CHARACTERS)
+    score: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    author: str | None = Field(default=None, min_length=1, max_length=200)
+    draft: int | None = Field(default=None, ge=0)
 
     @property
     def action(self) -> str:
@@ -430,4 +435,4 @@ class Review(Request):
 class Finish(Request):
     """A person's request to end a run with what there is."""
 
-    author: str | None = Field(None, min_length=1, max_length=200)
+    author: str | None = Field(default=None, min_length=1, max_length=200)

@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from activities.language_model.port import LanguageModel
 from adapters import QUEUES
 from commands.embedded import Place, free_port, server_command
 from mull import telemetry
-from mull.connection import TASK_QUEUE, connect
+from mull.connection import TASK_QUEUE, connect, unserved
 from mull.critique.result import ReflectOnResultResult
 from mull.errors import NoServerError
 from mull.sampling.result import SelfConsistencyResult
@@ -226,6 +226,14 @@ def served(
     """Serve these queues with this model and options of `worker.build`, and with more workers."""
     built = worker.build(client, queues, model, **{**STRICT, **options})
     return worker.running([*built, *more])
+
+
+@asynccontextmanager
+async def polling(client: Client, model: LanguageModel) -> AsyncIterator[None]:
+    """Serve with this model, and begin once the server knows that."""
+    async with served(client, model):
+        await until(lambda: unserved(client, ["mull", "mull-llm"]), lambda missing: not missing)
+        yield
 
 
 async def begin(

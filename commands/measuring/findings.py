@@ -19,7 +19,6 @@ from commands.command import (
     with_client,
     write_file,
 )
-from commands.found import described
 from commands.lines import Chosen, Given, Page
 from commands.options import Wanted
 from commands.page import page_html
@@ -28,6 +27,7 @@ from commands.terminal import print_sheet
 from mull.batch.request import ID_BYTES, PAGE_ID, BatchRequest
 from mull.batch.result import BatchResult, BatchRun
 from mull.client import new_id
+from mull.handle import described
 from mull.loops import LOOPS
 from mull.text import encoded_size
 
@@ -57,11 +57,11 @@ def measure(
     chosen = Chosen(identity, False, how.detach, how.yes, wanted, "jsonl", bounds)
 
     async def measured(client: Client) -> Exit:
-        handle, request = await pages.opened(client, identity, given, chosen)
+        run, request = await pages.opened(client, identity, given, chosen)
         if how.detach:
             return print_id(identity, as_json=how.as_json)
         again = "the same command with --id"
-        result = await pages.followed(handle, request, again, as_json=how.as_json)
+        result = await pages.followed(run, request, again, as_json=how.as_json)
         findings = find(identity, result, await _read(client, identity, result, given))
         if how.as_json:
             print_json(findings.document)

@@ -124,10 +124,11 @@ class ReflexionRequest(Acting, Bounded):
 
     task: TaskName
     tasks: Folder | None = Field(
-        None, description="The file of the task, on the worker's machine, for code and documents."
+        default=None,
+        description="The file of the task, on the worker's machine, for code and documents.",
     )
     review_timeout_seconds: Seconds | None = Field(
-        None, description="Not used: no person reviews these runs."
+        default=None, description="Not used: no person reviews these runs."
     )
     strategy: Strategy = episode_option(
         "reflexion", "What the next episode is told: nothing, the last one, reflections or both."

@@ -67,8 +67,8 @@ class Variant(Frozen):
     name: Name
     workflow: RunType
     request: Item = Field(default_factory=dict)
-    takes: dict[str, str] | None = Field(None, min_length=1, max_length=MOST_MEMBERS)
-    repeats: int = Field(1, ge=1, le=100)
+    takes: dict[str, str] | None = Field(default=None, min_length=1, max_length=MOST_MEMBERS)
+    repeats: int = Field(default=1, ge=1, le=100)
 
     def fields_for(self, item: Item) -> dict[str, JsonValue]:
         """Return the request of a run with this item."""
@@ -90,7 +90,7 @@ class BatchPage(Request):
 
     number: int = Field(ge=0, lt=PAGES)
     items: Annotated[tuple[Item, ...], FailFast()] = Field(min_length=1, max_length=PAGE_ITEMS)
-    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
+    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field(default=(), max_length=RUNS)
 
     @property
     def digest(self) -> str:
@@ -122,8 +122,12 @@ class BatchRequest(Request):
 
     subject_field = "items"
 
-    items: Annotated[tuple[Item, ...], FailFast()] = Field((), max_length=RUNS)
-    variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
+    items: Annotated[tuple[Item, ...], FailFast()] = Field(default=(), max_length=RUNS)
+    variants: Annotated[tuple[Variant, ...], FailFast()] = Field(
+        min_length=1,
+        max_length=50,
+        description="Ways to run every item: a name, a workflow's type, and fields of its request.",
+    )
     max_concurrency: int = bound_option(4, "Runs at once, at most.", common=True, ge=1, le=32)
     budget_tokens: int | None = bound_option(
         None, "The most tokens, in and out, of all runs together.", ge=1
@@ -131,12 +135,12 @@ class BatchRequest(Request):
     budget_usd: float | None = bound_option(
         None, "The most US dollars, of all runs together.", common=True, gt=0, allow_inf_nan=False
     )
-    runs_per_execution: int = Field(500, ge=1, le=2_000)
-    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
-    pages: int = Field(0, ge=0, le=PAGES)
-    page: int | None = Field(None, ge=0, lt=PAGES)
-    digest: str | None = Field(None, max_length=100)
-    allowed: int | None = Field(None, ge=0)
+    runs_per_execution: int = Field(default=500, ge=1, le=2_000)
+    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field(default=(), max_length=RUNS)
+    pages: int = Field(default=0, ge=0, le=PAGES)
+    page: int | None = Field(default=None, ge=0, lt=PAGES)
+    digest: str | None = Field(default=None, max_length=100)
+    allowed: int | None = Field(default=None, ge=0)
     spent: Counts = Counts()
     standing: PagesStanding | None = None
 

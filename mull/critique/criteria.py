@@ -36,7 +36,7 @@ class Criterion(Frozen):
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     meaning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
-    weight: float = Field(1.0, strict=True, gt=0, le=100, allow_inf_nan=False)
+    weight: float = Field(default=1.0, strict=True, gt=0, le=100, allow_inf_nan=False)
 
 
 GENERAL = {

@@ -64,7 +64,9 @@ class ReflectOnResultRequest(Bounded, Framing):
     result_bytes = 20_000
 
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
-    draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
+    draft: str | None = Field(
+        default=None, description="A draft to judge in place of a generated one."
+    )
     judges: Annotated[tuple[ModelName, ...], FailFast()] = judge_option(
         (),
         "The model that judges; repeat it for a panel. The worker's judge by default.",
@@ -90,7 +92,9 @@ class ReflectOnResultRequest(Bounded, Framing):
     )
     min_gain: Score = revise_option(0.02, "Stop when two evaluations in a row gain less than this.")
     guardrails: Annotated[tuple[GuardrailName, ...], FailFast()] = Field(
-        (DEFAULT,), max_length=50, description="Names; `default` for those that run by default."
+        default=(DEFAULT,),
+        max_length=50,
+        description="Names; `default` for those that run by default.",
     )
     format: Format | None = draft_option(None, "The format that the draft must parse as.")
     sources: Annotated[tuple[Words, ...], FailFast()] = draft_option(

@@ -41,8 +41,12 @@ class Limits(Frozen):
     )
     memory_mb: int = limit_option(512, "Mebibytes of memory.", ge=32, le=65_536)
     disk_mb: int = limit_option(64, "Mebibytes of disk.", ge=1, le=65_536)
-    processes: int = Field(64, ge=1, le=4_096, description="Processes and threads together.")
-    output_bytes: int = Field(1_000_000, ge=1_000, le=100_000_000, description="Bytes printed.")
+    processes: int = Field(
+        default=64, ge=1, le=4_096, description="Processes and threads together."
+    )
+    output_bytes: int = Field(
+        default=1_000_000, ge=1_000, le=100_000_000, description="Bytes printed."
+    )
 
 
 class MultiPathRequest(Bounded):
@@ -80,7 +84,7 @@ class MultiPathRequest(Bounded):
     language: Literal["python"] = code_option("python", "The language of the code.")
     entry: FunctionName | None = code_option(None, "The name of the function to write.")
     tests: TestFile | None = Field(
-        None,
+        default=None,
         description="Tests of yours. Without them they come from the prompt's examples, else from"
         " the model.",
     )
@@ -91,7 +95,9 @@ class MultiPathRequest(Bounded):
         "names",
         max_length=50,
     )
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Field(
+        default_factory=Limits, description="What each run of the code is held to."
+    )
     temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
     seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)
     max_output_tokens: int | None = output_limit("reply", 4_096, model_option, common=True)
@@ -100,7 +106,7 @@ class MultiPathRequest(Bounded):
         False, "A result that is open (critiques or an error) waits for a person."
     )
     # A field that is gone: earlier starters sent it as null, and the runs that they began go on.
-    embedding_model: None = Field(None, exclude=True)
+    embedding_model: None = Field(default=None, exclude=True)
 
     @property
     def draft_bytes(self) -> int:

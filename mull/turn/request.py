@@ -40,7 +40,7 @@ class TurnOptions(TurnLimits, Framing):
     """
 
     summary: Summary | None = Field(
-        None, description="A summary of what was said before the earlier messages."
+        default=None, description="A summary of what was said before the earlier messages."
     )
     tools: tuple[ToolOrGroup, ...] | None = tool_option(
         None,
@@ -82,7 +82,7 @@ class TurnOptions(TurnLimits, Framing):
         False, "Put the last reflection into the next step's system message."
     )
     turn_count: int = Field(
-        1, ge=1, le=10**9, description="The number of the turn in its session, from 1."
+        default=1, ge=1, le=10**9, description="The number of the turn in its session, from 1."
     )
     temperature: float = model_option(0.7, "Temperature.", ge=0, le=2, allow_inf_nan=False)
     seed: int | None = model_option(None, "The model's seed, if it takes one.", ge=0, le=2**31)

@@ -62,8 +62,10 @@ class SessionMessage(Request):
     subject_field = "message"
 
     message: MessageText
-    context: Annotated[tuple[MessageText, ...], FailFast()] = Field((), max_length=50)
-    stream: bool = Field(False, description="Show the answer while it is written.")
+    context: Annotated[tuple[MessageText, ...], FailFast()] = Field(
+        default=(), max_length=50, description="Texts that it is about, quoted as material."
+    )
+    stream: bool = Field(default=False, description="Show the answer while it is written.")
 
 
 class SessionAnswer(Record):
@@ -88,7 +90,7 @@ class Carried(Record):
     answers: dict[str, SessionAnswer] = Field(default_factory=dict, max_length=MOST_MEMBERS)
     usage: Usage = Usage()
     failed: int = 0
-    warnings: tuple[str, ...] = Field((), max_length=MOST_LISTED)
+    warnings: tuple[str, ...] = Field(default=(), max_length=MOST_LISTED)
 
     @model_validator(mode="after")
     def _small(self) -> Self:
@@ -107,10 +109,10 @@ class SessionRequest(TurnOptions):
     subject_field = "model"
 
     idle_seconds: Seconds = Field(
-        7 * 86_400, description="Seconds without a message after which the session ends."
+        default=7 * 86_400, description="Seconds without a message after which the session ends."
     )
     turns_per_execution: int = Field(
-        500, ge=1, le=500, description="Turns after which it goes on in a new history."
+        default=500, ge=1, le=500, description="Turns after which it goes on in a new history."
     )
     carried: Carried = Carried()
 

@@ -18,11 +18,15 @@ import typer
 from temporalio.service import RPCError, RPCStatusCode
 
 import starter
-from commands import command, pages, start, updates
+from commands import command, pages, start
+from mull import handle
 from mull.batch.request import BatchPage
 from mull.critique import guardrails
 from mull.critique.criteria import PRESETS
 from mull.critique.request import ReflectOnResultRequest
+from mull.errors import RequestError
+from mull.handle import Run
+from mull.loops import CRITIQUE, SAMPLING
 from mull.multipath.request import Limits, MultiPathRequest
 from mull.request import Request, Review
 from mull.sampling.request import SelfConsistencyRequest
@@ -471,8 +475,10 @@ def test_a_suggestion_is_a_question(monkeypatch: Patch, capsys: Capture) -> None
 class Sent:
     """A run that notes what it is sent; of what comes while its history `ends`, one is lost."""
 
+    id = "ask-kafka"
+
     def __init__(self, *, ends: bool = False) -> None:
-        self.handle, self.taken, self.ends = self, list[Any](), ends
+        self.taken, self.ends = list[Any](), ends
 
     async def execute_update(self, name: str, given: Any) -> int:
         """Take an update."""
@@ -487,34 +493,35 @@ class Sent:
 def served(monkeypatch: Patch) -> None:
     """Have a worker on every queue."""
 
-    async def need_workers(*_: object) -> None:
+    async def unserved(*_: object) -> list[str]:
         """Find a worker on every queue."""
+        return []
 
-    monkeypatch.setattr(updates, "need_workers", need_workers)
+    monkeypatch.setattr(handle, "unserved", unserved)
 
 
 @pytest.mark.usefixtures("served")
 async def test_what_nobody_looked_at_is_sent_again() -> None:
     """What comes within a task that fails, as where a history ends, is not the user's affair."""
-    run: Any = Sent(ends=True)
+    sent: Any = Sent(ends=True)
 
-    assert await updates._update(run, run, "finish_now", {}) == 1
-    assert run.taken == [("finish_now", {})]
+    assert await Run[Any](sent, SAMPLING, sent).update("finish_now", {}) == 1
+    assert sent.taken == [("finish_now", {})]
 
 
 @pytest.mark.usefixtures("served")
-async def test_what_is_too_large_for_one_message_is_not_sent(capsys: Capture) -> None:
-    """Several such at once would end the run: one line says how large it is, and the limit."""
-    run: Any = Sent()
+async def test_what_is_too_large_for_one_message_is_not_sent() -> None:
+    """Several such at once would end the run: the error says how large it is, and the limit."""
+    sent: Any = Sent()
+    run = Run[Any](sent, CRITIQUE, sent)
     fits, exceeds = (Review(replace=letter * 100_000) for letter in ("x", "\U0001f30a"))
-    await updates._update(run, run, "review", fits)
-    with pytest.raises(typer.Exit) as caught:
-        await updates._update(run, run, "review", exceeds)
+    await run.update("review", fits)
+    with pytest.raises(RequestError) as caught:
+        await run.update("review", exceeds)
     page = BatchPage.model_construct(number=0, items=({"question": "x" * 400_000},))
-    with pytest.raises(typer.Exit):
-        await pages.send_page(run, page)
+    with pytest.raises(RequestError):
+        await pages.send_page(sent, page)
 
-    assert run.taken == [("review", fits)]
+    assert sent.taken == [("review", fits)]
     assert caught.value.exit_code == command.Exit.USAGE
-    said = "Error: this is 400,014 bytes; a run takes at most 400,000 at once."
-    assert capsys.readouterr().err.splitlines()[0] == said
+    assert str(caught.value) == "this is 400,014 bytes; a run takes at most 400,000 at once"

@@ -156,6 +156,7 @@ def test_every_module_of_the_core_is_in_the_contract_of_purity() -> None:
     modules = {f"mull.{found.name}" for found in pkgutil.iter_modules(mull.__path__)}
 
     assert modules - pure == {
+        "mull.blocking",
         "mull.client",
         "mull.connection",
         "mull.encryption",
@@ -164,6 +165,7 @@ def test_every_module_of_the_core_is_in_the_contract_of_purity() -> None:
         "mull.nexus",
         "mull.plugin",
         "mull.progress",
+        "mull.talk",
         "mull.telemetry",
         "mull.workflow",
     }

@@ -10,8 +10,6 @@ import pytest
 import typer
 from rich.console import Console
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import ApplicationError
 
 from commands import follow, terminal
 from commands.options import Wanted
@@ -19,8 +17,10 @@ from commands.terminal import print_sheet
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
 from mull.drafts import PlainDraft, PlainResult
+from mull.errors import RunFailedError
+from mull.handle import Run
 from mull.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, loop_of
-from mull.multipath.loop import Run
+from mull.multipath.loop import Run as AgentRun
 from mull.multipath.request import MultiPathRequest
 from mull.progress import look
 from mull.run import Usage
@@ -34,10 +34,10 @@ from tests.unit.runs import failed, finished, sampled
 from tests.unit.sheets import console, written
 
 
-class Handle:
-    """A run's id, which is all that printing a result needs of its handle."""
-
-    id = "agent-kafka"
+def run_of(loop: Loop) -> Run[Any]:
+    """Return a run of which only the id is known, which is all that printing a result needs."""
+    nobody: Any = None
+    return Run(nobody, loop, SimpleNamespace(id="agent-kafka"))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +47,8 @@ def no_web_ui(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(loop: Loop, ended: Any, **options: Any) -> int:
-    handle: Any = Handle()
     wanted = Wanted(**options)
-    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, wanted)
+    return follow.show_result(run_of(loop), loop.sheet(ended), ended, None, wanted)
 
 
 def test_each_type_has_its_own_names() -> None:
@@ -97,7 +96,7 @@ def plain(finish_reason: str) -> PlainResult:
     return PlainResult(subject="s", model=None, **known)
 
 
-def cut(run: Run) -> Any:
+def cut(run: AgentRun) -> Any:
     """Return the result of a run whose newest draft was cut off."""
     run.drafts[-1] = run.drafts[-1].model_copy(update={"cut": True})
     return run.result()
@@ -257,10 +256,9 @@ async def test_a_failed_run_says_what_to_do(
     kind: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is wrong on the worker's machine is found there."""
-    error = WorkflowFailureError(cause=ApplicationError("no", type=kind))
-    handle: Any = Handle()
+    error = RunFailedError("agent-kafka", kind, "no")
 
-    code = await follow.ended_badly(error, handle, SAMPLING, as_json=False)
+    code = await follow.ended_badly(error, run_of(SAMPLING), as_json=False)
 
     said = capsys.readouterr().err
     assert code == 1
@@ -410,8 +408,7 @@ async def test_silence_is_broken(
 
     monkeypatch.setattr(follow, "_slow", slowest)
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    handle: Any = Handle()
-    live = follow.Live(handle, SAMPLING, None, Console(stderr=True), None)
+    live = follow.Live(run_of(SAMPLING), None, Console(stderr=True), None)
     live.busy = "wave 1 is running"
 
     for spoke in (False, False, False, False, True):
@@ -426,11 +423,10 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     """Its last lines, as many as there is room for, and nothing that acts on the terminal."""
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=20, height=8)
-    handle: Any = Handle()
     lines = [f"line {number} \x1b[2J" for number in range(30)]
 
     with console.status("asking") as status:
-        live = follow.Live(handle, SAMPLING, None, console, status)
+        live = follow.Live(run_of(SAMPLING), None, console, status)
         live.busy, live.written = "step 1", "\n".join(lines)
         await live.beat(spoke=True)
         console.print(status.renderable)

@@ -170,15 +170,15 @@ async def test_what_is_measured_comes_in_pages_too(
     chosen = Chosen(None, False, False, True, Wanted(), "jsonl", {})
     identity, model = f"measured-{uuid.uuid4().hex}", draft_reader()
     async with served(client, model):
-        handle, _ = await opened(client, identity, given, chosen)
-        result = await ended(handle)
+        run, _ = await opened(client, identity, given, chosen)
+        result = await ended(run.handle)
         await opened(client, identity, given, chosen)
         reads = await _read(client, identity, result, given)
         anew = await begin(client, request, "BatchWorkflow", identity)
         await anew.cancel()
         await failure(anew, CancelledError)
         await opened(client, identity, given, chosen)
-        again = await ended(handle)
+        again = await ended(run.handle)
 
     assert (request.pages, result.completed, again.completed) == (2, 3, 3)
     found = [(read.run.item, read.result.draft) for read in reads]

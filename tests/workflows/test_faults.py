@@ -13,6 +13,7 @@ from activities.language_model.layers import PacedModel
 from commands.follow import follow
 from commands.options import Wanted
 from mull.critique.request import ReflectOnResultRequest
+from mull.handle import Run
 from mull.loops import Loop, loop_of
 from mull.multipath.request import MultiPathRequest
 from mull.progress import Handle
@@ -178,7 +179,7 @@ async def test_what_is_left_of_a_run_whose_endpoint_fails(
         runs = [await start(client, str(row), fault) for row, fault in enumerate(FAULTS.values())]
         for (name, fault), (handle, loop, request) in zip(FAULTS.items(), runs, strict=True):
             capsys.readouterr()
-            code = await follow(handle, loop, request, Wanted())
+            code = await follow(Run[Any](client, loop, handle), request, Wanted())
             printed = capsys.readouterr()
             shown = " ".join(f"{printed.err} {printed.out}".split())
             kept = fault.kept is not None and fault.kept in printed.out

@@ -16,6 +16,7 @@ from commands.follow import follow
 from commands.options import Wanted
 from mull.agents.request import ReflexionRequest
 from mull.critique.request import ReflectOnResultRequest
+from mull.handle import Run
 from mull.loops import loop_of
 from mull.multipath.request import MultiPathRequest
 from mull.sampling.request import SelfConsistencyRequest
@@ -146,8 +147,7 @@ async def test_a_closed_door_is_knocked_on_by_one(
 
     async def end(request: Any, identity: str, said: str) -> None:
         loop = loop_of(request)
-        handle = client.get_workflow_handle(identity, result_type=loop.result)
-        assert await follow(handle, loop, request, Wanted()) == 1
+        assert await follow(Run[Any].of(client, loop, identity), request, Wanted()) == 1
         printed = capsys.readouterr()
         assert said in " ".join(f"{printed.err} {printed.out}".split())
 

@@ -15,6 +15,7 @@ from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+import mull
 import worker
 from activities.code_tests.activity import TestTask
 from activities.environments.activity import EpisodeTask
@@ -437,3 +438,21 @@ async def test_an_older_client_s_word_is_refused(client: Client) -> None:
 
     assert "`mull review` sends: upgrade a client that does not" in said
     assert (noted.calls, result.calls[0].status) == ([], "denied")
+
+
+async def test_a_client_allows_what_it_was_shown(client: Client) -> None:
+    """A question of the record says which call is meant: of another one nothing is allowed."""
+    m, noted = mull.Client(client), Noted()
+    model = ScriptedModel(step=[[("write", {"text": "a"})], "done"])
+    async with served(client, model, noted):
+        run = await m.start("turn", message="write it")
+        seen = await until(run.look, lambda seen: seen.questions)
+        other = seen.questions[0].model_copy(update={"digest": "another"})
+        with pytest.raises(mull.RequestError, match="refused"):
+            await run.permit(other, allow=True)
+        before = list(noted.calls)
+        await run.permit(seen.questions[0], allow=True, author="ann")
+        ended = await run.result()
+
+    assert (before, noted.calls, ended.answer) == ([], ["write a"], "done")
+    assert getattr(ended.calls[0].approval, "author", None) == "ann"

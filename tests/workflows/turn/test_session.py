@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import typer
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -27,6 +26,7 @@ from commands.options import Wanted
 from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
 from mull.connection import TASK_QUEUE
+from mull.errors import MullError
 from mull.turn.session import SessionMessage, SessionRequest
 from tests.conftest import ONE_BY_ONE, Handle, failure, until, until_asked
 from tests.patience import PATIENCE
@@ -378,7 +378,7 @@ async def test_the_command_line_talks_to_a_session(
     assert [one.get("turn_count") for one in results] == [1, 2, 3, 1, 4, None]
     assert results[5] == {"id": f"{talk.id}-turn-5"}
     assert set(codes) == {Exit.DONE}
-    assert "The session had ended, and goes on with turn 4." in printed.err
+    assert "Note: the session had ended, and goes on with turn 4." in printed.err
     assert "this has no effect: --max-steps." in printed.err
 
 
@@ -445,7 +445,7 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
         await until(talk.progress, lambda seen: len(seen["waiting"]) >= 2)
         await talk.handle.cancel()
         cancelled_code = await ended
-        with pytest.raises(typer.Exit) as caught:
+        with pytest.raises(MullError, match="Send the message again") as caught:
             await last
 
     assert (failed_code, cancelled_code) == (Exit.FAILED, Exit.CANCELLED)

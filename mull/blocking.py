@@ -1,0 +1,83 @@
+"""The client without async: for scripts, threads and notebooks, inside a running event loop too.
+
+All calls of a process share one event loop, in a thread of its own, and one client, which is made
+anew where the environment says that another server is meant.
+"""
+
+import asyncio
+import inspect
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from mull import connection
+from mull.client import Client
+
+GivenP = ParamSpec("GivenP")
+Value = TypeVar("Value")
+
+# The variables by which a client is made.
+PREFIXES = ("TEMPORAL_", "MULL_")
+
+
+class _Background:
+    """An event loop in a thread that ends with the process, and the client that lives there."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connecting: asyncio.Lock
+        self._settings: Mapping[str, str] | None = None
+        self._client: Client
+
+    def run(self, work: Callable[[Client], Coroutine[Any, Any, Value]]) -> Value:
+        """Run what a client is needed for, and wait for it. Ctrl-C ends the wait alone."""
+        future = asyncio.run_coroutine_threadsafe(self._connected(work), self._started())
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop, self._connecting = asyncio.new_event_loop(), asyncio.Lock()
+                run = self._loop.run_forever
+                threading.Thread(target=run, name="mull", daemon=True).start()
+            return self._loop
+
+    async def _connected(self, work: Callable[[Client], Coroutine[Any, Any, Value]]) -> Value:
+        async with self._connecting:
+            found = {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}
+            if found != self._settings:
+                self._client = Client(await connection.connect(quiet=True))
+                self._settings = found
+            client = self._client
+        return await work(client)
+
+
+_background = _Background()
+
+
+def _blocking(
+    method: Callable[Concatenate[Client, GivenP], Coroutine[Any, Any, Value]],
+) -> Callable[GivenP, Value]:
+    """Make a function of a client's method, which connects by itself and waits."""
+
+    @wraps(method)
+    def called(*given: GivenP.args, **fields: GivenP.kwargs) -> Value:
+        return _background.run(lambda client: method(client, *given, **fields))
+
+    own = inspect.signature(method)
+    called.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+    return called
+
+
+ask = _blocking(Client.ask)
+reflect = _blocking(Client.reflect)
+agent = _blocking(Client.agent)
+turn = _blocking(Client.turn)
+reflexion = _blocking(Client.reflexion)
+batch = _blocking(Client.batch)

@@ -1,0 +1,92 @@
+"""The client's keywords, as tools that read code know them, and what the package costs at start."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench import keywords
+from mull.loops import LOOPS
+
+CALLS = """\
+import mull
+from mull.batch.request import Variant
+from mull.turn.result import ToolTurnResult
+
+VARIANT = Variant(name="ask", workflow="SelfConsistencyWorkflow")
+
+
+async def follow() -> None:
+    async with mull.connect() as m:
+        run = await m.ask("Is 91 prime?", answers="number", preset="thrifty")
+        share: float = run.consensus_confidence
+        turn = await m.start("turn", message="Hello", tools=["python"])
+        async for seen in turn:
+            text: str | None = seen.answer
+        same: mull.Run[mull.MultiPathResult] = await m.start(mull.MultiPathRequest(prompt="Hello"))
+    draft = mull.reflect("A note", criteria=[{"name": "tone", "meaning": "It is courteous."}])
+    score: float | None = draft.score
+    asked = mull.SelfConsistencyRequest(question="Is 91 prime?", answers="number")
+    answer: str | None = mull.ask(asked, id="x", check=True).final_answer
+    mull.reflect(mull.ReflectOnResultRequest(query="A note"))
+    mull.turn(mull.ToolTurnRequest(message="Hello"))
+    mull.reflexion(mull.ReflexionRequest(task="shares", environment="code"))
+    mull.batch(mull.BatchRequest(variants=(VARIANT,), items=({"question": "Is 91 prime?"},)))
+    mull.batch([{"question": "Is 91 prime?"}], variants=[VARIANT])
+    answered: ToolTurnResult = mull.turn("Hello", messages=[{"role": "user", "content": "Hi"}])
+"""
+# Each line is wrong, and both tools say so there.
+WRONG = """\
+import mull
+
+mull.ask("Is 91 prime?", answers="nummer")
+mull.ask("Is 91 prime?", max_response=5)
+mull.ask(91)
+mull.turn("Hello", max_steps="5")
+mull.ask("Is 91 prime?").final_answre
+mull.reflexion("shares", environment=5)
+"""
+LINES = [3, 4, 5, 6, 7, 8]
+
+
+def test_the_keywords_are_those_of_the_requests() -> None:
+    """Otherwise: python -m bench.keywords."""
+    assert keywords.PLACE.read_text(encoding="utf-8") == keywords.written()
+    methods = {"ask", "reflect", "agent", "turn", "reflexion", "batch"}
+    assert methods == {loop.command for loop in LOOPS} - {"retroformer", "train", "session"}
+
+
+def by_mypy(file: Path) -> list[int]:
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+
+
+def by_pyright(file: Path) -> list[int]:
+    pytest.importorskip("basedpyright")
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--level=error", str(file)]
+    done = subprocess.run(
+        [*command, f"--pythonpath={sys.executable}"], capture_output=True, text=True, check=False
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    return [one["range"]["start"]["line"] + 1 for one in found]
+
+
+@pytest.mark.parametrize("checked_by", [by_mypy, by_pyright])
+def test_calls_are_checked(
+    checked_by: Callable[[Path], list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+) -> None:
+    """Names, choices and types of keywords, and the fields of what a call returns."""
+    monkeypatch.setenv("MYPYPATH", str(root))
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(CALLS)
+    wrong.write_text(WRONG)
+
+    assert checked_by(right) == []
+    assert sorted(set(checked_by(wrong))) == LINES

@@ -1,0 +1,141 @@
+"""The client without async, in threads, a running event loop and a script; and the import."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+import mull
+from tests.conftest import polling, until_asked
+from tests.patience import PATIENCE
+from tests.scripted import ScriptedModel
+
+SCRIPT = """\
+import mull
+
+try:
+    print(mull.ask("How much?", id="NAME").final_answer)
+except KeyboardInterrupt:
+    print("detached")
+"""
+
+
+# Names that are rooms and modules of Mull's own, and of many a project.
+TAKEN = ("workflows", "activities", "commands", "adapters", "bench", "tests")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder of somebody's project, whose packages and modules are none of Mull's."""
+    for name in TAKEN:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit(__name__)")
+    for name in ("worker", "telemetry", "service", "spans", "starter"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(__name__)")
+    return tmp_path
+
+
+def script(name: str, project: Path, source: str = SCRIPT) -> "subprocess.Popen[str]":
+    """Start a script in a project of its own, whose process knows nothing of this one's loop."""
+    return subprocess.Popen(
+        [sys.executable, "-c", source.replace("NAME", name)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(Path(mull.__file__).parents[1])},
+    )
+
+
+async def test_threads_ask_at_once(client: Client) -> None:
+    """They share one client, whose event loop is none of theirs."""
+    model = ScriptedModel(sample=["129"] * 5)
+    async with polling(client, model):
+        asked = [asyncio.to_thread(mull.ask, f"How much is {number}?") for number in range(16)]
+        answers = await asyncio.gather(*asked)
+
+    assert [run.final_answer for run in answers] == ["129"] * 16
+    assert len({run.id for run in answers}) == 16
+
+
+async def test_an_error_reaches_its_caller(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another server is another client."""
+    async with polling(client, ScriptedModel(sample=["129"] * 5)):
+        with pytest.raises(mull.RequestError, match="max_responses"):
+            await asyncio.to_thread(mull.ask, "How much?", max_responses=0)
+        monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+        with pytest.raises(mull.NoServerError):
+            await asyncio.to_thread(mull.ask, "How much?")
+        monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+        again = await asyncio.to_thread(mull.ask, "How much?")
+
+    assert again.final_answer == "129"
+
+
+async def test_a_script_asks_and_ends(client: Client, project: Path) -> None:
+    """Ctrl-C ends the wait and no more: the run goes on, and is found again by its id."""
+    model = ScriptedModel(sample=["129"] * 5, delay=1)
+    async with polling(client, model):
+        interrupted = script("script-interrupted", project)
+        await until_asked(model, 1)
+        interrupted.send_signal(signal.SIGINT)
+        detached = await asyncio.to_thread(interrupted.communicate, timeout=PATIENCE)
+        done = script("script-interrupted", project)
+        printed = await asyncio.to_thread(done.communicate, timeout=PATIENCE)
+
+    assert (interrupted.returncode, *detached) == (0, "detached\n", "")
+    assert (done.returncode, *printed) == (0, "129\n", "")
+    assert len(model.calls) == 5
+
+
+WITHIN = """\
+import asyncio
+import mull
+from mull.turn.result import ToolTurnResult
+
+async def cell():
+    return mull.ask("How much?"), mull.turn
+
+run, turn = asyncio.run(cell())
+print(run.final_answer, turn is mull.turn, callable(mull.batch), turn.__name__)
+"""
+
+
+async def test_a_call_within_a_running_loop_blocks_it_and_works(
+    client: Client, project: Path
+) -> None:
+    """As a cell of a notebook does; and a room whose name is a function's is both."""
+    async with polling(client, ScriptedModel(sample=["129"] * 5)):
+        within = script("", project, WITHIN)
+        printed = await asyncio.to_thread(within.communicate, timeout=PATIENCE)
+
+    assert printed == ("129 True True mull.turn\n", "")
+
+
+WHOLE = """\
+import importlib, pkgutil, sys, time
+import pydantic, temporalio.client
+
+began = time.perf_counter()
+import mull
+lasted, began = time.perf_counter() - began, time.perf_counter()
+missing = [name for name in mull.__all__ if getattr(mull, name, None) is None]
+print(lasted, missing, {"litellm", "scipy", "numpy", "rich", "typer"} & set(sys.modules))
+for found in pkgutil.walk_packages(mull.__path__, "mull."):
+    importlib.import_module(found.name)
+"""
+
+
+async def test_the_package_is_imported_in_no_time_and_needs_no_other_room(project: Path) -> None:
+    """At most 0.1 s after the SDK's client and pydantic; what it lacks it gets when it is used."""
+    whole = script("", project, WHOLE)
+    printed, said = await asyncio.to_thread(whole.communicate, timeout=PATIENCE)
+
+    lasted, _, rest = printed.partition(" ")
+    assert (whole.returncode, said, rest) == (0, "", "[] set()\n")
+    assert float(lasted) <= 0.1
