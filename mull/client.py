@@ -333,6 +333,11 @@ class Client:
                     id_reuse_policy=ANEW if again else UNLESS_DONE,
                 )
             except WorkflowAlreadyStartedError:
+                if again:
+                    said = f"a run with the id {chosen} goes on, so it can't be started anew"
+                    raise RequestError(
+                        said, "Cancel it first, or choose another id.", "id"
+                    ) from None
                 return await self._same(chosen, request)
         return Run(self.temporal, loop, handle)
 

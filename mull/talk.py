@@ -97,7 +97,6 @@ class Talk:
         """
         if isinstance(message, str):
             message = checked(SessionMessage, {"message": message, **fields})
-        await self._need_workers(TURN.queues(self._request))
         sized(message)
         key = id or uuid.uuid4().hex
         while True:
@@ -150,6 +149,7 @@ class Talk:
         """Return the request that begins the session, or goes on with one; None if it is open."""
         request = self._request
         if await described(self._temporal, self.id) is None:
+            await self._need_workers(TURN.queues(request))
             return request
         found = await find(self._temporal, self.id)
         if found.loop is not SESSION:
@@ -157,14 +157,16 @@ class Talk:
             raise RequestError(said, "Choose another id.", "id")
         if found.goes_on:
             began = await found.request()
+            await self._need_workers(TURN.queues(began or request))
             others = [
                 name
                 for name in sorted(request.model_fields_set)
-                if name in STATE or getattr(began, name) != getattr(request, name)
+                if name in STATE or getattr(began, name, None) != getattr(request, name)
             ]
             if others:
                 self.note("the session keeps what it began with, so this has no effect", others)
             return None
+        await self._need_workers(TURN.queues(request))
         if found.description.status is not WorkflowExecutionStatus.COMPLETED:
             self.note("the earlier session has no result; a new one begins, without its messages")
             return request

@@ -276,14 +276,18 @@ def test_ctrl_c_says_nothing_while_modules_are_imported() -> None:
     assert (ended.returncode, ended.stderr) == (130, "")
 
 
-def test_an_id_in_use_is_refused(cli: Cli) -> None:
-    first = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
-    second = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+def test_an_id_in_use_is_that_run_or_is_refused(cli: Cli) -> None:
+    """The same request is the same run; another one, or one anew, is refused."""
+    asked = ("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+    first, second = cli(*asked), cli(*asked)
+    other, anew = cli(*asked, "--max-responses", "9"), cli(*asked, "--again")
     cli("cancel", "chosen")
 
-    assert (first.returncode, first.stdout) == (0, "chosen\n")
-    assert second.returncode == 2
-    assert "a run with the id chosen is already running" in second.stderr
+    assert [(one.returncode, one.stdout) for one in (first, second)] == [(0, "chosen\n")] * 2
+    assert "This run goes on already, by the same request." in second.stderr
+    assert (other.returncode, anew.returncode) == (2, 2)
+    assert "the run with the id chosen goes on, and had another request" in other.stderr
+    assert "goes on, so it can't be started anew" in anew.stderr
 
 
 def test_an_id_that_is_done_is_not_paid_again(cli: Cli) -> None:
