@@ -40,6 +40,7 @@ from activities.language_model import port as models
 from activities.language_model.port import Abilities, LanguageModel
 from activities.memory import MemoryActivities
 from activities.multipath import MultiPathActivities
+from activities.quota import QuotaActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
@@ -91,6 +92,7 @@ from workflows.doctor import DoctorWorkflow
 from workflows.memory import MemoryWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.notices import WebhookWorkflow
+from workflows.quota import QuotaWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.reflexion import ReflexionWorkflow
 from workflows.retroformer import RetroformerRolloutWorkflow, RetroformerWorkflow
@@ -111,7 +113,13 @@ WORKFLOWS = [
     BatchWorkflow,
     SessionWorkflow,
 ]
-HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
+HELPERS = [
+    RetroformerRolloutWorkflow,
+    MemoryWorkflow,
+    QuotaWorkflow,
+    DoctorWorkflow,
+    WebhookWorkflow,
+]
 # Where workers have versions, these move to the newest: they last, or belong to no version.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop. LAST_SECONDS after the
@@ -220,6 +228,7 @@ def _runs(
             check_arguments,
             shared.recall_reflections,
             shared.remember_reflection,
+            QuotaActivities(client).see_runs,
             *([] if webhook is None else [webhook.send_notice]),
         ],
         "nexus_service_handlers": [ServiceHandler()] if nexus else [],

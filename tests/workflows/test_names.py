@@ -14,6 +14,7 @@ from activities.documents.retrieval import DocumentActivities
 from activities.environments.activity import Evaluator, Executor
 from activities.memory import MemoryActivities
 from activities.multipath import MultiPathActivities
+from activities.quota import QuotaActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
 from activities.tools.activity import ToolActivities, check_arguments
@@ -40,6 +41,7 @@ ACTIVITIES = {
     Executor: ["begin_task", "execute_action"],
     Evaluator: ["evaluate_episode", "verify_answer"],
     MemoryActivities: ["recall_reflections", "remember_reflection"],
+    QuotaActivities: ["see_runs"],
 }  # fmt: skip
 
 
@@ -72,8 +74,15 @@ def test_workflow_types_queries_and_updates() -> None:
         "RetroformerRolloutWorkflow": ("decisions", "progress", "finish_now", "review"),
         "RetroformerTrainingWorkflow": ("decisions", "progress", "finish_now"),
         "MemoryWorkflow": ("memory", "clear", "remember"),
+        "QuotaWorkflow": ("quota", "take_place"),
         "DoctorWorkflow": (),
         "WebhookWorkflow": (),
+    }
+    signals = {each.name: tuple(each.signals) for each in definitions if each.signals}
+    assert signals == {
+        "BatchWorkflow": ("allow", "page_ended"),
+        "RetroformerTrainingWorkflow": ("stage_progress",),
+        "QuotaWorkflow": ("free_place",),
     }
     for each in definitions:
         assert list(each.failure_exception_types) == [ValidationError]
