@@ -89,6 +89,7 @@ COMMANDS = {
         "doctor": ("doctor", "Check an installation, and say what to do about each problem."),
         "settings": ("profile", "Print what files set for commands, and where each value is from."),
         "register": ("register", "Register Mull's search attributes in the namespace."),
+        "serve": ("http.serve", "Serve OpenAI's interface, so that its clients ask by runs."),
         "mcp": ("mcp", "Offer ask, reflect, agent and show as tools, to a client of MCP."),
         "codec": ("codec", "Decrypt payloads for Temporal's Web UI and command line."),
     },

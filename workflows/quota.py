@@ -119,5 +119,5 @@ class QuotaWorkflow:
 
 def _exhausted(refused: Refusal) -> ApplicationError:
     """Refuse a run, with the seconds after which it may ask again as the detail."""
-    kind = {"type": EXHAUSTED, "non_retryable": True}
-    return ApplicationError(refused.reason, refused.seconds, **kind)
+    said, again = refused.reason, refused.seconds
+    return ApplicationError(said, again, type=EXHAUSTED, non_retryable=True)

@@ -10,7 +10,7 @@ NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 TOMORROW = NOON + timedelta(days=1)
 
 
-def task(run: str = "a", runs: int = 4, **more: float) -> PlaceTask:
+def task(run: str = "a", runs: int = 4, /, **more: float) -> PlaceTask:
     return PlaceTask.model_validate({"run": run, "runs_at_once": runs, **more})
 
 

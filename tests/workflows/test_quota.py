@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -136,7 +137,7 @@ async def test_a_place_without_a_run_is_free_again_after_a_while(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its server died before it could start the run."""
-    monkeypatch.setattr(quota, "ABSENT", quota.timedelta(seconds=0))
+    monkeypatch.setattr(quota, "ABSENT", timedelta(seconds=0))
     async with served(client, ScriptedModel()):
         key, [never, more] = Key(client, 1, usd_a_day=1), new("never", "more")
         await key.take(never)
@@ -171,7 +172,7 @@ async def test_it_ends_once_nobody_asked_for_long(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not while a run has a place; whoever asks later has it begin again."""
-    monkeypatch.setattr(workflows.quota, "IDLE", quota.timedelta(seconds=0.3))
+    monkeypatch.setattr(workflows.quota, "IDLE", timedelta(seconds=0.3))
     async with served(client, ScriptedModel()):
         key = Key(client)
         one = await key.take("one")

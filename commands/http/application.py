@@ -1,0 +1,229 @@
+"""The application: whom it lets in, its addresses, and a chat completion from beginning to end."""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from commands.http.bearers import LOCAL, Bearer, Places, bearer_of
+from commands.http.chat import SERVED, Chat, RefusedError, read_chat
+from commands.http.reply import Reply, Started, answer_error, explained
+from mull import Client, MullError, NoWorkerError, RequestError, Run
+
+BODY_BYTES = 1_000_000
+BODY_SECONDS = 30.0
+HEADER_CHARACTERS = 1_000
+# Behind a proxy that keeps its connections for a minute.
+KEEP_SECONDS = 75
+# What is under way is not waited for: its run goes on.
+GRACE_SECONDS = 2
+RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
+KNOWN_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+class Door:
+    """Lets in who shows a key; without keys, whoever is on this machine and is no web page.
+
+    It notes the key's name in the request's state as `bearer`, for all that is behind it, and
+    bounds the bodies.
+    """
+
+    def __init__(self, app: ASGIApp, bearers: Mapping[str, Bearer]) -> None:
+        self._app, self._bearers = app, bearers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            scope.setdefault("state", {})["bearer"] = self._let_in(headers)
+            if scope.get("method") == "POST":
+                _check_body(headers)
+        except RefusedError as error:
+            await answer_error(error)(scope, receive, send)
+            return
+        await self._app(scope, _bounded(receive), send)
+
+    def _let_in(self, headers: Headers) -> str:
+        if self._bearers:
+            scheme, _, token = headers.get("authorization", "").partition(" ")
+            name = bearer_of(token.strip(), self._bearers) if scheme.lower() == "bearer" else None
+            if name is None:
+                said = "Send one of this server's keys, as Authorization: Bearer KEY."
+                raise RefusedError(401, said, code="invalid_api_key")
+            return name
+        host = headers.get("host", "").lower()
+        if host.rpartition(":")[0] not in KNOWN_HOSTS and host not in KNOWN_HOSTS:
+            # A name that a web page's owner has point here.
+            raise RefusedError(403, "Without keys this server answers to 127.0.0.1 alone.")
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+            raise RefusedError(403, "Without keys this server answers no web page.")
+        return LOCAL
+
+
+def _check_body(headers: Headers) -> None:
+    """Raise RefusedError for what is not JSON, or too large. No web page can send JSON unasked."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RefusedError(415, "Send application/json, as its Content-Type says.")
+    if int(headers.get("content-length") or 0) > BODY_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> RefusedError:
+    return RefusedError(413, f"The body is larger than {BODY_BYTES:,} bytes.")
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Count what comes of a body, whatever its headers say."""
+    came = 0
+
+    async def next_part() -> Message:
+        nonlocal came
+        message = await receive()
+        came += len(message.get("body", b""))
+        if came > BODY_BYTES:
+            raise _too_large()
+        return message
+
+    return next_part
+
+
+class Server:
+    """Answers OpenAI's requests by runs; `bearers` are its keys by name, and none is no limit."""
+
+    def __init__(self, client: Client, bearers: Mapping[str, Bearer]) -> None:
+        self._client, self._bearers = client, bearers
+        self.places = {name: Places(client, name, one) for name, one in bearers.items()}
+
+    def application(
+        self, routes: Sequence[BaseRoute] = (), lifespan: Lifespan[Starlette] | None = None
+    ) -> Starlette:
+        """Build it; other `routes` stand behind the same door."""
+        return Starlette(
+            lifespan=lifespan,
+            routes=[
+                Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/models", self._models),
+                *routes,
+            ],
+            middleware=[Middleware(Door, self._bearers)],
+            exception_handlers=dict.fromkeys((RefusedError, HTTPException, Exception), _explain),
+        )
+
+    async def _models(self, request: Request) -> Response:
+        """List the models that a key may ask, as far as its patterns are names."""
+        bearer = self._bearers.get(request.state.bearer)
+        named = [one for one in (bearer.models if bearer else ()) if one.partition(":")[2]]
+        names = [name for name in SERVED if bearer is None or bearer.may_ask([name])]
+        names += [name for name in named if not set(name) & set("*?[")]
+        rows = [{"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names]
+        return JSONResponse({"object": "list", "data": rows})
+
+    async def _complete(self, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.body()
+        except ClientDisconnect:
+            raise RefusedError(400, "The body broke off.") from None
+        except TimeoutError:
+            said = f"The body did not come within {BODY_SECONDS:g} s."
+            raise RefusedError(408, said) from None
+        chat, name = read_chat(body), request.state.bearer
+        bearer = self._bearers.get(name)
+        if bearer is not None and not bearer.may_ask(chat.models):
+            named = ", ".join(sorted(one for one in chat.models if not bearer.may_ask([one])))
+            said = f"This key may not ask {named}."
+            raise RefusedError(404, said, param="model", code="model_not_found")
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= HEADER_CHARACTERS:
+            raise RefusedError(400, f"Idempotency-Key: give 1 to {HEADER_CHARACTERS:,} characters.")
+        try:
+            started = await self._begin(name, chat, key)
+        except (MullError, RPCError, TimeoutError) as error:
+            # It may have begun all the same: only with its header can it be found again.
+            again = key is not None or isinstance(error, NoWorkerError)
+            raise explained(error, again=again) from error
+        return Reply(chat, started)
+
+    async def _begin(self, name: str, chat: Chat, key: str | None) -> Started:
+        """Start the run, or find the one that this key's bearer has started by the same header."""
+        own = uuid.uuid4().hex if key is None else sha256(key.encode()).hexdigest()[:32]
+        run, places, again = f"chat-{name}-{own}", self.places.get(name), key is not None
+        if again and (had := await self._had(run, chat)):
+            return Started(had, again)
+        await self._client.need_workers(chat.loop.queues(chat.request))
+        try:
+            if places is None:
+                return Started(await self._client.begin(chat.request, run), again)
+            found, place = await places.begin(chat.request, run)
+        except RequestError:
+            # Another server began it meanwhile, or nobody did.
+            if (had := await self._had(run, chat)) is None:
+                raise
+            return Started(had, again)
+        return Started(found, again, places, place)
+
+    async def _had(self, identity: str, chat: Chat) -> Run[Any] | None:
+        """Find the run with this id; None if there is none, or it ended without a result."""
+        try:
+            found = await self._client.get(identity)
+        except RequestError:
+            return None
+        if found.description.status not in {RUNNING, COMPLETED}:
+            return None
+        # Its budget may be that of its place, another one each time.
+        left = {"stream", "carried", "budget_usd"}
+        asked = await found.request()
+        earlier = asked and asked.model_dump(exclude=left)
+        if found.loop is not chat.loop or earlier != chat.request.model_dump(exclude=left):
+            said = "This Idempotency-Key was sent with another request. Choose another one."
+            raise RefusedError(409, said, code="idempotency_key_reused", param="Idempotency-Key")
+        return found
+
+
+async def _explain(_: Request, error: Exception) -> Response:
+    """Answer an error; the words of one of this server's own go to its log alone."""
+    if isinstance(error, HTTPException):
+        error = RefusedError(error.status_code, f"{error.detail}.")
+    if not isinstance(error, RefusedError):
+        error = RefusedError(500, "This server made an error, which is in its log.")
+    return answer_error(error)
+
+
+class _Listener(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; by itself uvicorn would end this process by the signal afterwards."""
+        del sig, frame
+        self.should_exit = True
+
+
+async def answer_at(place: socket.socket, application: ASGIApp) -> None:
+    """Answer what comes to this socket until a signal ends it."""
+    config = uvicorn.Config(
+        application,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=KEEP_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    await _Listener(config).serve([place])

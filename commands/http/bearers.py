@@ -1,0 +1,162 @@
+"""The bearer keys: who may ask, which models, and how much; and the places that their runs take."""
+
+import asyncio
+import hmac
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
+from temporalio.client import WithStartWorkflowOperation, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from commands.http.chat import RefusedError
+from mull import Client, RequestError, Run
+from mull.connection import TASK_QUEUE
+from mull.quota import (
+    AGAIN_SECONDS,
+    EXHAUSTED,
+    MOST_PLACES,
+    START_SECONDS,
+    WORKFLOW,
+    Dollars,
+    FreedPlace,
+    Granted,
+    KeyName,
+    Place,
+    PlaceTask,
+    QuotaRequest,
+    quota_id,
+)
+from mull.request import Frozen, explain
+
+SHORTEST = 16
+LOCAL = "local"
+# Of one key. The server holds ten updates of a workflow in flight, and there may be another server.
+ASKING_AT_ONCE = 4
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+def digest(token: str) -> str:
+    """Return the SHA-256 of a key, which is all that is kept of it."""
+    return sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Bearer(Frozen):
+    """A key by its hash, and what its bearer may use.
+
+    `models` are patterns for names such as `mull/ask` and `mull/ask:openai/gpt-5-mini`; in a name
+    without a colon the worker chooses the model. `usd_a_day` is in US dollars, None for no limit.
+    """
+
+    sha256: Digest = Field(repr=False)
+    models: Annotated[tuple[str, ...], Field(min_length=1, max_length=1_000)] = ("*",)
+    runs_at_once: int = Field(8, ge=1, le=MOST_PLACES)
+    usd_a_day: Dollars | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hashed(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "key" not in given:
+            return given
+        if not isinstance(given["key"], str) or len(given["key"]) < SHORTEST:
+            raise ValueError(f"key: expected a text of at least {SHORTEST} characters")
+        if "sha256" in given:
+            raise ValueError("give key or sha256, not both")
+        rest = {name: value for name, value in given.items() if name != "key"}
+        return {**rest, "sha256": digest(given["key"])}
+
+    def may_ask(self, models: Iterable[str]) -> bool:
+        """Tell whether all these names are among the key's."""
+        return all(any(fnmatchcase(name, known) for known in self.models) for name in models)
+
+
+FILE = TypeAdapter(dict[KeyName, Bearer])
+
+
+def read_bearers(path: Path) -> dict[str, Bearer]:
+    """Read a file of keys in TOML, a table for each. Raises ValueError, which quotes no key."""
+    try:
+        found = FILE.validate_python(tomllib.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        # Their messages quote what stands there.
+        raise ValueError(f"{path} is not valid TOML in UTF-8") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {explain(error)}") from None
+    if len({one.sha256 for one in found.values()}) < len(found) or not found:
+        raise ValueError(f"{path}: {'two keys are the same' if found else 'it has no key'}")
+    return found
+
+
+def bearer_of(token: str, known: Mapping[str, Bearer]) -> str | None:
+    """Return the name of a key, in a time that does not depend on it; None if there is none."""
+    shown, found = digest(token), None
+    for name, bearer in known.items():
+        if hmac.compare_digest(shown, bearer.sha256):
+            found = name
+    return found
+
+
+class Places:
+    """The places of a key's runs, which its workflow counts for all servers: docs/adr/0023."""
+
+    def __init__(self, client: Client, name: str, bearer: Bearer) -> None:
+        self._client, self._name, self._bearer = client, name, bearer
+        self._asking = asyncio.Semaphore(ASKING_AT_ONCE)
+
+    async def begin(self, request: Any, run: str) -> tuple[Run[Any], Place | None]:
+        """Start a run in a place of its own, to which its dollars are bounded.
+
+        Return the place too if it was taken here, to be freed once the run has ended: sooner than
+        its workflow finds that out. Raises RefusedError (429), MullError, RPCError, TimeoutError.
+        """
+        async with asyncio.timeout(START_SECONDS):
+            granted = await self._take(run, request.budget_usd)
+            usd, place = granted.place.usd, granted.place if granted.taken else None
+            kept = request if usd is None else request.model_copy(update={"budget_usd": usd})
+            try:
+                return await self._client.begin(kept, run), place
+            except RequestError as error:
+                # With the id of a run that goes on, this may be the place of that one.
+                if place is not None and error.field != "id":
+                    await self.free(place, 0.0)
+                raise
+
+    async def _take(self, run: str, budget_usd: float | None) -> Granted:
+        begun = WithStartWorkflowOperation[Any, Any](
+            WORKFLOW,
+            QuotaRequest(name=self._name),
+            id=quota_id(self._name),
+            task_queue=TASK_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        most, usd = self._bearer.runs_at_once, self._bearer.usd_a_day
+        task = PlaceTask(run=run, runs_at_once=most, usd_a_day=usd, budget_usd=budget_usd)
+        try:
+            async with self._asking:
+                granted: Granted = await self._client.temporal.execute_update_with_start_workflow(
+                    "take_place", task, start_workflow_operation=begun, result_type=Granted
+                )
+        except WorkflowUpdateFailedError as error:
+            cause = error.cause
+            if not isinstance(cause, ApplicationError) or cause.type != EXHAUSTED:
+                raise RefusedError(503, "The key's limits could not be looked up.") from error
+            seconds = float(cause.details[0])
+            said = f"{cause.message[:1].upper()}{cause.message[1:]}."
+            code = "runs_at_once" if seconds <= AGAIN_SECONDS else "usd_a_day"
+            raise RefusedError(429, said, code=code, again_seconds=seconds) from None
+        return granted
+
+    async def free(self, place: Place, usd: float | None) -> None:
+        """Say that a run has ended. If that is lost, its workflow finds it out."""
+        handle: Any = self._client.temporal.get_workflow_handle(quota_id(self._name))
+        with suppress(RPCError):
+            await handle.signal("free_place", FreedPlace(place=place, usd=usd))
