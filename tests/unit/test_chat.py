@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
-from commands.http.chat import SERVED, Chat, RefusedError, read_chat
+from commands.http.chat import ONLY, OWN, PASSED, SERVED, UNUSED, Chat, RefusedError, read_chat
 
 HELLO = {"role": "user", "content": "Hello"}
 FORMER = [HELLO, {"role": "assistant", "content": "Hi."}, {"role": "user", "content": "Why?"}]
@@ -194,3 +196,30 @@ def test_a_refusal_quotes_nothing_but_names() -> None:
 
     assert "sesame" not in json.dumps(refused(body(messages=secret)))
     assert "sesame" not in json.dumps(refused(body(mull={"answers": "sesame"})))
+
+
+NAMES = st.sampled_from(sorted({*ONLY, *OWN, *PASSED, *UNUSED, "options", "judges", "criteria"}))
+PARTS = st.sampled_from(["role", "content", "type", "text", "name", "tool_calls"])
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@drawn(
+    model=st.sampled_from(sorted(SERVED)) | JSON,
+    messages=st.just([HELLO]) | st.lists(st.dictionaries(PARTS, JSON)) | JSON,
+    more=st.dictionaries(NAMES, JSON, max_size=4),
+)
+def test_any_json_is_read_or_refused(model: Any, messages: Any, more: dict[str, Any]) -> None:
+    """With an error of OpenAI's form, and never by another error."""
+    data = json.dumps({"model": model, "messages": messages, **more}).encode()
+    try:
+        fine: Any = read_chat(data).model == model
+    except RefusedError as error:
+        fine = error.status in {400, 404} and json.dumps(error.document)
+
+    assert fine

@@ -15,10 +15,12 @@ from temporalio.client import Client
 import mull
 from commands.http import application
 from commands.http.application import BODY_BYTES, Server
+from mull.connection import connect
 from mull.quota import quota_id
 from tests.conftest import served, until, until_asked
 from tests.scripted import ScriptedModel
 from tests.workflows.serving import KEYS, bearers, browsing, chat, listening
+from tests.workflows.turn import running
 
 FIVE = ["5"] * 10
 AT_ONCE = {"mull": {"max_responses": 3}}
@@ -246,3 +248,26 @@ async def test_other_addresses_stand_behind_the_same_door(client: Client) -> Non
         his = await plain.get("/whose")
 
     assert (refused.status_code, his.text) == (401, "bob")
+
+
+async def test_limits_hold_where_payloads_are_encrypted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers, refusals and what is counted pass through the same codec as all else."""
+    del client  # it set the server's address, and ends what this leaves
+    running.keyed(monkeypatch)
+    sealed, held = await connect(), asyncio.Event()
+    model, known = ScriptedModel(sample=FIVE, held=held), bearers(runs_at_once=1, usd_a_day=1)
+    async with (
+        served(sealed, model),
+        listening(sealed, known) as address,
+        browsing(address, KEYS["ann"]) as ann,
+    ):
+        going = asyncio.create_task(limited(ann, 1))
+        await until_asked(model, 1)
+        [refused] = await limited(ann, 1)
+        held.set()
+        [found] = await going
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "runs_at_once")
+    assert found.json()["choices"][0]["message"]["content"] == "5"
