@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import create_model
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, Plugin, WorkflowExecutionStatus
+from temporalio.client import Client, Plugin, WorkflowExecutionStatus, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.exceptions import (
@@ -307,6 +307,17 @@ async def test_a_long_id_of_the_caller_s_is_cut(client: Client, place: Place) ->
 
     assert record["id"].startswith(name[:190])
     assert len(record["id"]) < 250
+
+
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+async def test_a_recorded_history_of_a_caller_replays(path: Path) -> None:
+    """Also after an upgrade of Mull: a call is one child, or one operation, and nothing else."""
+    history = WorkflowHistory.from_json(path.stem, path.read_text("utf-8"))
+
+    await Replayer(workflows=OWN).replay_workflow(history)
 
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
