@@ -17,6 +17,7 @@ needed.
 """
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,8 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Python sets a room here once it is imported, by whomever.
-        if name in {"batch", "turn"} and isinstance(value, ModuleType):
+        # Nor is one changed that a sandbox of workflows shares with the rest of the process.
+        if name in {"batch", "turn"} and type(value) is ModuleType:
             value.__class__ = _Room
         super().__setattr__(name, value)
 
@@ -135,12 +137,20 @@ class _Room(ModuleType):
 sys.modules[__name__].__class__ = _Package
 
 
+def _imported(room: str) -> Any:
+    """Import a room; in the SDK's sandbox pass it through, which would load it for each run."""
+    sdk = sys.modules.get("temporalio.workflow")
+    with sdk.unsafe.imports_passed_through() if sdk else nullcontext():
+        # The sandbox replaces this function, and not `import_module`.
+        return __import__(f"mull.{room}", fromlist=["mull"])
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"mull.{name}")
+        return _imported(name)
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mull' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"mull.{_HOME_OF[name]}"), name)
+    found = globals()[name] = getattr(_imported(_HOME_OF[name]), name)
     return found
 
 

@@ -29,7 +29,7 @@ What ends it without a record fails your workflow, unless you catch it:
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, Unpack
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
@@ -53,6 +53,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import ReflectOnResultResult
     from mull.keys import ENCODED_FAILURE, ENCRYPTED, MADE_BY, REFUSED, UnreadableError
+    from mull.keywords import AgentFields, AskFields, ReflectFields, ReflexionFields, TurnFields
     from mull.loops import loop_of
     from mull.multipath.request import MultiPathRequest
     from mull.multipath.result import MultiPathResult
@@ -88,13 +89,13 @@ class How(NamedTuple):
 async def ask(
     question: str | SelfConsistencyRequest,
     *,
-    id: str | None = None,  # noqa: A002 - as everywhere in Mull
+    id: str | None = None,
     check: bool = False,
     endpoint: str | None = None,
     execution_timeout: timedelta | None = None,
-    **fields: Any,
+    **fields: Unpack[AskFields],
 ) -> SelfConsistencyResult:
-    """Ask a question until its answers converge; `fields` are those of SelfConsistencyRequest.
+    """Ask a question until its answers converge.
 
     `execution_timeout` bounds the run with all that it waits for.
     """
@@ -106,13 +107,13 @@ async def ask(
 async def reflect(
     query: str | ReflectOnResultRequest,
     *,
-    id: str | None = None,  # noqa: A002
+    id: str | None = None,
     check: bool = False,
     endpoint: str | None = None,
     execution_timeout: timedelta | None = None,
-    **fields: Any,
+    **fields: Unpack[ReflectFields],
 ) -> ReflectOnResultResult:
-    """Have a draft judged and revised; `fields` are those of ReflectOnResultRequest.
+    """Have a draft judged and revised.
 
     `execution_timeout` bounds the run with all that it waits for.
     """
@@ -124,13 +125,13 @@ async def reflect(
 async def agent(
     prompt: str | MultiPathRequest,
     *,
-    id: str | None = None,  # noqa: A002
+    id: str | None = None,
     check: bool = False,
     endpoint: str | None = None,
     execution_timeout: timedelta | None = None,
-    **fields: Any,
+    **fields: Unpack[AgentFields],
 ) -> MultiPathResult:
-    """Research documents, or write code that is tested; `fields` are those of MultiPathRequest.
+    """Research documents, or write code that is tested.
 
     `execution_timeout` bounds the run with all that it waits for.
     """
@@ -142,13 +143,13 @@ async def agent(
 async def turn(
     message: str | ToolTurnRequest,
     *,
-    id: str | None = None,  # noqa: A002
+    id: str | None = None,
     check: bool = False,
     endpoint: str | None = None,
     execution_timeout: timedelta | None = None,
-    **fields: Any,
+    **fields: Unpack[TurnFields],
 ) -> ToolTurnResult:
-    """Answer a message with tools; `fields` are those of ToolTurnRequest.
+    """Answer a message with tools.
 
     `execution_timeout` bounds the run with all that it waits for.
     """
@@ -160,13 +161,13 @@ async def turn(
 async def reflexion(
     task: str | ReflexionRequest,
     *,
-    id: str | None = None,  # noqa: A002
+    id: str | None = None,
     check: bool = False,
     endpoint: str | None = None,
     execution_timeout: timedelta | None = None,
-    **fields: Any,
+    **fields: Unpack[ReflexionFields],
 ) -> ReflexionResult:
-    """Try a task in episodes, and learn from failures; `fields` are those of ReflexionRequest.
+    """Try a task in episodes, and learn from failures.
 
     `execution_timeout` bounds the run with all that it waits for.
     """

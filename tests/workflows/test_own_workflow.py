@@ -46,10 +46,11 @@ from tests.scripted import ScriptedModel, reflection
 from tests.workflows.agents import running as learners
 from tests.workflows.multipath import running as agents
 from tests.workflows.own_flows import Calling, Careful, Foreign, Hasty
+from tests.workflows.own_import import Plain
 from tests.workflows.turn import running as turns
 from tests.workflows.turn.running import keyed
 
-OWN = [Calling, Careful, Foreign, Hasty]
+OWN = [Calling, Careful, Foreign, Hasty, Plain]
 QUEUE = "own"
 RULED = {"min_responses": 1, "max_responses": 1}
 
@@ -177,6 +178,17 @@ async def test_requests_failures_and_two_calls_at_once(client: Client, place: Pl
 
     assert said == ["yes", "yes", "AuthenticationError"]
     assert len(model.calls) == 7
+
+
+async def test_the_package_alone_is_imported(client: Client, place: Place) -> None:
+    """What the sandbox gets of it is what the rest of the process has, and stays as it is."""
+    shared = type(mull.turn)
+    async with served(client, ScriptedModel(sample=["yes"])), owning(place) as own:
+        answer, name = await ended(await own.begin(Plain, "Is 91 prime?"))
+
+    assert answer == "yes"
+    assert "-ask-" in name
+    assert type(mull.turn) is shared
 
 
 @pytest.mark.parametrize(
