@@ -119,7 +119,7 @@ def leaves(value: Any, left_out: set[str], path: str = "") -> Iterator[tuple[str
     """Yield each value of a document that contains no other, with its path."""
     if isinstance(value, dict) and value:
         for name, part in value.items():
-            if name not in left_out:
+            if not left_out.intersection(name.split(".")):
                 inner = sorted(part, key=str) if name in UNORDERED else part
                 yield from leaves(inner, left_out, f"{path}.{name}" if path else name)
     elif isinstance(value, list) and value:

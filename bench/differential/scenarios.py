@@ -261,6 +261,7 @@ def _commands(
     wanted = chance.choice(("Write the function double(n) that doubles", "Compare heating"))
     lines = ["batch", f"{name}.jsonl", "--command", "ask", "--yes"]
     each = ["--", *model, "--seed", "7", "--answers", "number", "--max-responses", "6"]
+    each += ["--max-attempts", "3"]
     typed = {
         "ask": [f"How many boats are in case {name}?", "--seed", str(chance.randrange(900))],
         "reflect": [f"Explain how boats are counted in case {name}", "--min-complexity", "0"],
