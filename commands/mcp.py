@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import signal
 import sys
-from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
@@ -13,13 +12,7 @@ from commands import command
 from commands.command import Exit, end_process, fail, tell
 from commands.help import COMMON
 from commands.options import takes_fields
-from mull import connection
-from mull.client import Client
-from mull.errors import RequestError
-from mull.handle import Run
-from mull.loops import loop_of
 from mull.multipath.request import MultiPathRequest
-from mull.request import Request
 
 # A look at a run takes up to 10 s more, and many clients give up on a call after 60 s.
 WAIT_SECONDS = 40.0
@@ -66,50 +59,7 @@ def mcp(
         tell("An MCP client starts this and speaks to it: see docs/mcp.md. Ctrl-C ends it.")
     # A thread that reads would hold up Python's own end.
     signal.signal(signal.SIGINT, lambda *_: end_process(Exit.DETACHED))
-    asyncio.run(_serve(Local(runs), fixed, wait))
+    # It takes a second to import.
+    from commands.mcp_server import serve_here
 
-
-class Local:
-    """Whoever can start programs here: all runs are begun with one connection, made when needed."""
-
-    def __init__(self, most: int | None = None) -> None:
-        self._most, self._begun = most, 0
-        self._client: Client | None = None
-        self._connecting = asyncio.Lock()
-
-    async def begin(self, request: Request, identity: str) -> Run[Any]:
-        """Start a run. Raises RequestError if there are too many, and other errors of Mull's."""
-        client = await self._connected()
-        await client.need_workers(loop_of(request).queues(request))
-        if self._most is not None and self._begun >= self._most:
-            said = f"{self._begun} runs were started, and this server may start no more"
-            raise RequestError(said, "Tell the user, who can restart it.")
-        self._begun += 1
-        return await client.begin(request, identity)
-
-    async def find(self, identity: str) -> Run[Any]:
-        """Find a run. Raises RequestError if there is none."""
-        return await (await self._connected()).get(identity)
-
-    async def _connected(self) -> Client:
-        async with self._connecting:
-            if self._client is None:
-                self._client = Client(await connection.connect(quiet=True))
-            return self._client
-
-
-async def _serve(local: Local, fixed: dict[str, Any], wait: float) -> None:
-    # They take a second to import.
-    from mcp.server.stdio import stdio_server
-
-    from commands.mcp_server import Caller, mcp_server
-    from mull import telemetry
-
-    telemetry.set_up(None)
-    caller = Caller("mcp-", fixed, local.begin, local.find)
-    server = mcp_server(lambda _: caller, wait)
-    async with stdio_server() as (read, write):
-        # The SDK keeps the descriptor to itself. What is printed would wait in Python's buffer, and
-        # come out once it is given back.
-        with redirect_stdout(sys.stderr):
-            await server.run(read, write, server.create_initialization_options())
+    asyncio.run(serve_here(fixed, runs, wait))

@@ -8,22 +8,26 @@ tool decides on what waits for a person, and none shows a run that was not start
 import asyncio
 import json
 import logging
+import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, redirect_stdout, suppress
 from typing import Any, Literal, NamedTuple
 
 import mcp_types as types
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from pydantic import ConfigDict, Field, create_model
 
 from commands.command import options_of
+from mull import connection, telemetry
+from mull.client import Client
 from mull.errors import MullError, RequestError
 from mull.handle import Run
 from mull.keys import UnreadableError
-from mull.loops import CRITIQUE, MULTIPATH, SAMPLING, Loop
+from mull.loops import CRITIQUE, MULTIPATH, SAMPLING, Loop, loop_of
 from mull.request import Record, Request, explain, parse_request, short_name
 from mull.text import terminal_safe, usd
 
@@ -34,8 +38,6 @@ State = Literal["done", "running", "waiting_for_a_person"]
 # costs, and for which there are presets, and the worker's own limits.
 NEVER = {"folder", "model", "models"}
 UNBOUNDED = {"max_responses", "max_output_tokens"}
-# Between two looks at a run, each of which is billed on Temporal Cloud.
-LOOK_SECONDS = 2.0
 # For a cancellation to be sent, once the client has gone.
 END_SECONDS = 5.0
 DOUBT = "Where `doubt` is not empty, don't build on the answer: say so, with the reason."
@@ -261,39 +263,33 @@ class Tools:
 
     async def _followed(self, ctx: Context, run: Run[Any]) -> types.CallToolResult:
         """Tell the client how a run goes on until it ends, or for as long as a call may take."""
-        result = asyncio.create_task(run.result())
-        telling = asyncio.create_task(_tell(ctx, run))
+        seen = None
         try:
-            await asyncio.wait({result}, timeout=self._seconds)
-            if result.done():
-                return reported(run, "done", result.result())
+            async with asyncio.timeout(self._seconds):
+                return reported(run, "done", await _ended(ctx, run))
+        except TimeoutError:
+            with suppress(MullError):
+                seen = await run.look()
         except MullError as error:
             named = "" if run.id in f"{error}" else f" The run's id is {run.id}."
             return failed(f"{error}{named}")
-        finally:
-            for task in (result, telling):
-                task.cancel()
-            await asyncio.gather(result, telling, return_exceptions=True)
-        with suppress(MullError):
-            seen = await run.look()
-            waits = run.loop.sheet(seen).waiting is not None
-            return reported(run, "waiting_for_a_person" if waits else "running", seen)
-        return reported(run, "running")
+        waits = seen is not None and run.loop.sheet(seen).waiting is not None
+        return reported(run, "waiting_for_a_person" if waits else "running", seen)
 
 
-async def _tell(ctx: Context, run: Run[Any]) -> None:
-    """Notify the client of each change; the first notification names the run."""
+async def _ended(ctx: Context, run: Run[Any]) -> Any:
+    """Wait for the result of a run, and notify a client that asks for it of each change."""
     if "progress_token" not in (ctx.meta or {}):
-        return
-    said, told, count = f"{run.id} has begun", "", 0
-    while True:
-        if said != told:
+        return await run.result()
+    await ctx.session.report_progress(1, message=f"{run.id} has begun")
+    records: Any = aiter(run)
+    seen, count = None, 1
+    async with aclosing(records):
+        async for seen in records:
             count += 1
+            said = terminal_safe(_stands(run, seen), 200)
             await ctx.session.report_progress(count, message=said)
-        told = said
-        await asyncio.sleep(LOOK_SECONDS)
-        with suppress(MullError):
-            said = _stands(run, await run.look())
+    return seen
 
 
 def _stands(run: Run[Any], seen: Any) -> str:
@@ -365,3 +361,45 @@ def failed(said: str) -> types.CallToolResult:
     """Return an error that the model reads."""
     text = types.TextContent(type="text", text=f"{said.rstrip('.')}.")
     return types.CallToolResult(content=[text], is_error=True)
+
+
+class Local:
+    """Whoever can start programs here: all runs are begun with one connection, made when needed."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most, self._begun = most, 0
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    async def begin(self, request: Request, identity: str) -> Run[Any]:
+        """Start a run. Raises RequestError if there are too many, and other errors of Mull's."""
+        client = await self._connected()
+        await client.need_workers(loop_of(request).queues(request))
+        if self._most is not None and self._begun >= self._most:
+            said = f"{self._begun} runs were started, and this server may start no more"
+            raise RequestError(said, "Tell the user, who can restart it.")
+        self._begun += 1
+        return await client.begin(request, identity)
+
+    async def find(self, identity: str) -> Run[Any]:
+        """Find a run. Raises RequestError if there is none."""
+        return await (await self._connected()).get(identity)
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            if self._client is None:
+                self._client = Client(await connection.connect(quiet=True))
+            return self._client
+
+
+async def serve_here(fixed: Mapping[str, Any], runs: int | None, wait: float) -> None:
+    """Serve over standard input and output until the client closes them."""
+    telemetry.set_up(None)
+    local = Local(runs)
+    caller = Caller("mcp-", fixed, local.begin, local.find)
+    server = mcp_server(lambda _: caller, wait)
+    async with stdio_server() as (read, write):
+        # The SDK keeps the descriptor to itself. What is printed would wait in Python's buffer, and
+        # come out once it is given back.
+        with redirect_stdout(sys.stderr):
+            await server.run(read, write, server.create_initialization_options())

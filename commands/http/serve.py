@@ -1,6 +1,7 @@
 """`serve`: OpenAI's interface over Mull's runs."""
 
 import socket
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,8 @@ def serve(
 
     Any client of OpenAI's interface asks for the model mull/ask, mull/reflect, mull/turn or
     mull/agent, or one of these with a model behind it, as in mull/ask:openai/gpt-5-mini. Runs
-    are durable: they go on though this server, or the client, goes away.
+    are durable: they go on though this server, or the client, goes away. With the extra mcp
+    there are the tools of `mull mcp` at /mcp, too, by the same keys.
 
     For example:
 
@@ -59,7 +61,14 @@ def serve(
         import mull
         from commands.http.application import Server, answer_at
 
-        served = Server(mull.Client(client), bearers).application()
+        connected, tools = mull.Client(client), ""
+        if find_spec("mcp") is None:
+            served = Server(connected, bearers).application()
+        else:
+            from commands.http.tools import PATH, with_tools
+            from commands.mcp import WAIT_SECONDS
+
+            served, tools = with_tools(connected, bearers, WAIT_SECONDS), f", MCP's tools at {PATH}"
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             place = socket.create_server((host, port), family=family)
@@ -68,7 +77,7 @@ def serve(
             said = str(error.strerror).partition(" (while")[0]
             fail(f"--host {host} --port {port}: {said}.")
         who = f"for the keys of {keys}" if bearers else "for this machine alone, without keys"
-        tell(f"OpenAI's interface at http://{host}:{port}/v1, {who}; Ctrl-C stops it")
+        tell(f"OpenAI's interface at http://{host}:{port}/v1{tools}, {who}; Ctrl-C stops it")
         await answer_at(place, served)
         return Exit.DONE
 

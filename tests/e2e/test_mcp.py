@@ -12,10 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from temporalio.client import WorkflowExecutionStatus
 
 import mull
@@ -23,6 +25,8 @@ from commands.embedded import Place
 from tests.conftest import until
 from tests.e2e.conftest import commands_beside, serving
 from tests.e2e.model import KAFKA, REPORTS, replied
+from tests.e2e.test_serve import ADDRESS, KEY
+from tests.e2e.test_serve import serving as listening
 from tests.patience import PATIENCE
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
@@ -520,17 +524,16 @@ starter.run()
 """
 
 
-def documented(language: str) -> str:
-    [found] = re.findall(
-        rf"```{language}\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text("utf-8"), re.DOTALL
-    )
-    return str(found)
+def documented(language: str) -> list[str]:
+    """List the examples of the page in this language."""
+    page = (ROOT / "docs" / "mcp.md").read_text("utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 @pytest.mark.usefixtures("m")
 async def test_the_documented_file_of_servers_starts_it(served: Served) -> None:
     """With no variables but those in the file; only the paths and addresses are those of here."""
-    known = json.loads(documented("json"))["mcpServers"]["mull"]
+    known = json.loads(documented("json")[0])["mcpServers"]["mull"]
     here = {name: served[0][name] for name in known["env"]}
     started = StdioServerParameters(
         command=sys.executable,
@@ -549,7 +552,7 @@ async def test_the_documented_file_of_servers_starts_it(served: Served) -> None:
 
 @pytest.mark.usefixtures("m")
 def test_the_documented_program_asks(served: Served, tmp_path: Path) -> None:
-    program = documented("python")
+    [program] = documented("python")
     for name, usual in (("ADDRESS", "localhost:7233"), ("NAMESPACE", "default")):
         assert f'"TEMPORAL_{name}": "{usual}"' in program
         program = program.replace(usual, served[0][f"TEMPORAL_{name}"])
@@ -562,3 +565,25 @@ def test_the_documented_program_asks(served: Served, tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"129 1\.0 no doubt mcp-ask-[0-9a-f]{12}\n", done.stdout)
+
+
+@pytest.mark.usefixtures("m")
+async def test_the_documented_address_of_serve_has_the_tools(
+    served: Served, tmp_path: Path
+) -> None:
+    known = json.loads(documented("json")[1])["mcpServers"]["mull"]
+    (tmp_path / "keys.toml").write_text(f'[alice]\nkey = "{KEY}"\n')
+    headers = {name: said.replace("${MULL_KEY}", KEY) for name, said in known["headers"].items()}
+    with listening(served[0], "--keys", str(tmp_path / "keys.toml")) as (place, process):
+        address = known["url"].replace(ADDRESS, place)
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as plain,
+            Client(streamable_http_client(address, http_client=plain)) as client,
+        ):
+            asked = await client.call_tool("ask", {"question": SIX})
+    assert process.stderr
+    process.stderr.close()
+
+    assert (known["type"], address) == ("http", f"http://{place}/mcp")
+    assert asked.structured_content["answer"] == "42"
+    assert asked.structured_content["id"].startswith("mcp:alice:ask-")
