@@ -330,7 +330,9 @@ starter.run()
 @pytest.mark.usefixtures("m")
 async def test_only_messages_go_to_standard_output(served: Served) -> None:
     """Whatever Python, the process or a child of it prints in the meantime."""
-    process = await _raw(served[0], "-c", NOISY)
+    # Python keeps what it prints in a buffer until the end, as it does for a client.
+    buffered = {name: said for name, said in served[0].items() if name != "PYTHONUNBUFFERED"}
+    process = await _raw(buffered, "-c", NOISY)
     await _send(process, 2, "tools/call", {"name": "ask", "arguments": {"question": SIX}})
     reply = await _next(process)
     await _send(process, 3, "nonsense", {})
