@@ -11,9 +11,10 @@ decisions with their numbers, answer, stop reason, warnings and cost.
 
 The order counts only of calls of which one was over before the other began, in both versions, and
 not between samples that differ by their seed alone, or between rollouts of a training. Of a run
-whose worker was killed, or that a person cuts short, each body counts once. Ids, times and
-durations are left out. A field of one version alone is a note where it is empty, else a difference,
-but for those of the newer version that `comparison.ADDED` declares.
+whose worker was killed, or that a person cuts short, each body counts once; of a batch whose
+provider fails, none. Ids, times and durations are left out. A field of one version alone is a note
+where it is empty, else a difference, but for those of the newer version that `comparison.ADDED`
+declares.
 
 On a machine with much other work runs may differ by chance: a worker that gets no core for 20 s is
 taken for lost, and makes its calls again.
@@ -75,7 +76,15 @@ def report(
         # Of a call that is held until it is cancelled there may be several attempts, too.
         repeats = bool(scenario.kill or scenario.act)
         loop = scenario.name.partition("-")[0]
-        found = compare(*sides, loop=loop, killed=repeats, ordered=scenario.ordered)
+        # Lines of a batch share the pace of their model: which calls of others a call that fails
+        # comes before, and ends, is chance.
+        found = compare(
+            *sides,
+            loop=loop,
+            killed=repeats,
+            asked=loop != "batch" or not scenario.disturbed,
+            ordered=scenario.ordered,
+        )
         if not found.differences:
             notes |= found.notes
         else:

@@ -126,6 +126,16 @@ def test_a_call_may_be_repeated_after_a_kill_alone() -> None:
     assert not told(once, twice, killed=True)
 
 
+def test_calls_that_are_chance_are_not_compared() -> None:
+    """All else is."""
+    sides = Outcome(calls=[called("x", 0, 1)]), Outcome(calls=[called("y", 0, 1)])
+    ended = [Outcome([Ended(("batch",), code, {})]) for code in (0, 4)]
+
+    assert compare(*sides).differences
+    assert not compare(*sides, asked=False).differences
+    assert compare(*ended, asked=False).differences
+
+
 def test_an_exit_code_is_compared() -> None:
     """The command's last words say why."""
     ended = Ended(("ask", "?"), 0, {})
