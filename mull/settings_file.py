@@ -40,6 +40,13 @@ FILE, PYPROJECT = "mull.toml", "pyproject.toml"
 FILE_BYTES, TEXT_BYTES = 200_000, 1_000_000
 # How often the end of a statement is looked for: a hostile one has thousands of lines.
 MOST_TRIES = 200
+# A key of more parts than a setting has takes the parser minutes, and more nesting breaks off what
+# reads its value.
+MANY_PARTS = re.compile(
+    r"""(?:^|[\[{,])[ \t]*(?:(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\.[ \t]*){50}""",
+    re.MULTILINE,
+)
+DEEPEST, LARGEST_BITS = 50, 64
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 COMMANDS = {loop.command: loop.request for loop in LOOPS if loop is not SESSION}
@@ -308,20 +315,37 @@ def tables_in(path: Path) -> tuple[str, Fields | None]:
         if len(data) > FILE_BYTES:
             raise ConfigurationError(f"{name}: over {FILE_BYTES:,} bytes")
         text = data.decode("utf-8-sig")
+        if MANY_PARTS.search(text):
+            raise ConfigurationError(f"{name}: a key has over 50 parts")
         tables = tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"{name} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{name}: not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also for an int of 5,000 digits
         raise ConfigurationError(f"{name}: not TOML: {terminal_safe(str(error), 200)}") from None
-    if whole:
-        return text, tables
     tool = tables.get("tool")
-    own = tool.get("mull") if isinstance(tool, dict) else None
+    own = tables if whole else tool.get("mull") if isinstance(tool, dict) else None
     if own is not None and not isinstance(own, dict):
         raise ConfigurationError(f"{name}: tool.mull: expected a table")
+    if fault := _unreadable(own):
+        raise ConfigurationError(f"{name}: {fault}")
     return text, own
+
+
+def _unreadable(tables: Any) -> str | None:
+    """Say why values could not be written as JSON, which has no depth and no digits without end."""
+    level = [tables]
+    for _ in range(DEEPEST):
+        if any(isinstance(one, int) and one.bit_length() > LARGEST_BITS for one in level):
+            return f"an integer has over {LARGEST_BITS} bits"
+        parts = [one.values() if isinstance(one, dict) else one for one in level if _holds(one)]
+        level = [one for part in parts for one in part]
+    return f"nested over {DEEPEST} deep" if level else None
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def find(folder: Path) -> Path | None:
