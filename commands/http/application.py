@@ -34,6 +34,7 @@ KEEP_SECONDS = 75
 GRACE_SECONDS = 2
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
 KNOWN_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+EXPLAINED = (RefusedError, HTTPException, ClientDisconnect, Exception)
 
 
 class Door:
@@ -92,12 +93,21 @@ def _too_large() -> RefusedError:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Count what comes of a body, whatever its headers say."""
-    came = 0
+    """Count what comes of a body, whatever its headers say, and wait BODY_SECONDS for all of it."""
+    came, more, until = 0, True, 0.0
 
     async def next_part() -> Message:
-        nonlocal came
-        message = await receive()
+        nonlocal came, more, until
+        if not more:
+            return await receive()
+        until = until or asyncio.get_running_loop().time() + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            said = f"The body did not come within {BODY_SECONDS:g} s."
+            raise RefusedError(408, said) from None
+        more = message.get("more_body", False)
         came += len(message.get("body", b""))
         if came > BODY_BYTES:
             raise _too_large()
@@ -125,7 +135,7 @@ class Server:
                 *routes,
             ],
             middleware=[Middleware(Door, self._bearers)],
-            exception_handlers=dict.fromkeys((RefusedError, HTTPException, Exception), _explain),
+            exception_handlers=dict.fromkeys(EXPLAINED, _explain),
         )
 
     async def _models(self, request: Request) -> Response:
@@ -138,15 +148,7 @@ class Server:
         return JSONResponse({"object": "list", "data": rows})
 
     async def _complete(self, request: Request) -> Response:
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await request.body()
-        except ClientDisconnect:
-            raise RefusedError(400, "The body broke off.") from None
-        except TimeoutError:
-            said = f"The body did not come within {BODY_SECONDS:g} s."
-            raise RefusedError(408, said) from None
-        chat, name = read_chat(body), request.state.bearer
+        chat, name = read_chat(await request.body()), request.state.bearer
         bearer = self._bearers.get(name)
         if bearer is not None and not bearer.may_ask(chat.models):
             named = ", ".join(sorted(one for one in chat.models if not bearer.may_ask([one])))
@@ -201,6 +203,8 @@ class Server:
 
 async def _explain(_: Request, error: Exception) -> Response:
     """Answer an error; the words of one of this server's own go to its log alone."""
+    if isinstance(error, ClientDisconnect):
+        error = RefusedError(400, "The body broke off.")
     if isinstance(error, HTTPException):
         error = RefusedError(error.status_code, f"{error.detail}.")
     if not isinstance(error, RefusedError):

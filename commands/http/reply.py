@@ -1,6 +1,7 @@
 """The reply to a chat request: one document at the end of its run, or a stream of events."""
 
 import asyncio
+import json
 import logging
 import time
 from asyncio import FIRST_COMPLETED
@@ -79,7 +80,7 @@ def explained(error: Exception, *, again: bool) -> RefusedError:
     return RefusedError(503, "The Temporal server did not answer as expected.", again_seconds=soon)
 
 
-def answer_error(error: RefusedError, run: str | None = None) -> JSONResponse:
+def answer_error(error: RefusedError, run: str | None = None) -> Response:
     """Build the response of an error, in OpenAI's form."""
     # OpenAI's clients repeat some requests by themselves, unless they are told not to.
     headers = {"x-should-retry": str(error.again_seconds is not None).lower()}
@@ -87,7 +88,10 @@ def answer_error(error: RefusedError, run: str | None = None) -> JSONResponse:
         headers["Retry-After"] = str(max(1, round(error.again_seconds)))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(error.document, error.status, headers | (run_headers(run) if run else {}))
+    headers |= run_headers(run) if run else {}
+    # In ASCII: what a client sent may have halves of characters, which UTF-8 has no bytes for.
+    said = json.dumps(error.document)
+    return Response(said, error.status, headers, "application/json")
 
 
 def run_headers(run: str) -> dict[str, str]:

@@ -15,7 +15,15 @@ from commands.http.application import BODY_BYTES, Server
 from commands.http.bearers import Bearer, Places
 from commands.http.chat import RefusedError
 from commands.mcp_server import Caller, Context, mcp_server
-from mull import Client, MullError, NoServerError, RequestError, Run
+from mull import (
+    Client,
+    MullError,
+    NoServerError,
+    RequestError,
+    Run,
+    RunCancelledError,
+    RunFailedError,
+)
 from mull.loops import loop_of
 from mull.quota import Place
 from mull.request import Request
@@ -75,6 +83,6 @@ async def _free(places: Places, place: Place, run: Run[Any]) -> None:
     with suppress(MullError):
         try:
             record = await run.result()
-        except MullError:
+        except (RunFailedError, RunCancelledError):
             record = await run.look()
         await places.free(place, record.usage.cost_usd)

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import httpx2
@@ -15,8 +17,10 @@ from mcp.client.streamable_http import streamable_http_client
 from temporalio.client import Client, WorkflowExecutionStatus
 
 import mull
+from commands.http import application, tools
 from commands.http.bearers import Bearer
 from commands.http.tools import with_tools
+from mull.quota import Place
 from tests.conftest import served, until
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
@@ -201,3 +205,50 @@ async def test_a_client_that_goes_away_leaves_its_run(client: Client) -> None:
 
     assert status is WorkflowExecutionStatus.RUNNING
     assert result.final_answer == "7"
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is one that breaks off an error of the server."""
+    monkeypatch.setattr(application, "BODY_SECONDS", 0.2)
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    head += b"Content-Type: application/json\r\nAccept: application/json\r\n\r\n{"
+    async with listening(client) as address:
+        port = httpx2.URL(address).port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head)
+        async with asyncio.timeout(PATIENCE):
+            answered = await reader.readline()
+        writer.close()
+        _, gone = await asyncio.open_connection("127.0.0.1", port)
+        gone.write(head)
+        await gone.drain()
+        gone.close()
+        await asyncio.sleep(0.3)
+
+    assert b" 408 " in answered
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_a_run_that_goes_on_keeps_its_place() -> None:
+    """Though the server does not answer for a while: only a run that has ended frees it."""
+    freed = list[Any]()
+
+    class Going:
+        async def result(self) -> Any:
+            raise mull.NoServerError("the Temporal server did not answer in time")
+
+        async def look(self) -> Any:
+            return SimpleNamespace(usage=SimpleNamespace(cost_usd=0.0))
+
+    class Kept:
+        async def free(self, place: Place, usd: float | None) -> None:
+            freed.append((place, usd))
+
+    place: Any = Place(run="mcp:ann:ask-1", since=datetime.now(UTC))
+    kept: Any = Kept()
+    going: Any = Going()
+    await tools._free(kept, place, going)
+
+    assert freed == []

@@ -197,6 +197,26 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        rb'{"model": "mull/ask", "messages": [], "\ud800": 1}',
+        rb'{"\ud800": 1, "\ud800": 2}',
+        rb'{"model": "mull/ask", "messages": [{"role": "user", "content": [{"type": "\ud800"}]}]}',
+    ],
+)
+async def test_half_a_character_in_a_name_is_refused_by_name(
+    client: Client, content: bytes
+) -> None:
+    """Which is JSON, and for which UTF-8 has no bytes."""
+    known = {"Content-Type": "application/json"}
+    async with listening(client) as address, browsing(address) as plain:
+        found = await plain.post("/chat/completions", content=content, headers=known)
+
+    assert found.status_code == 400
+    assert "\ud800" in found.json()["error"]["message"]
+
+
 async def test_an_error_of_the_server_s_own_is_in_its_log_alone(
     client: Client, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
