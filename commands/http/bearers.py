@@ -91,6 +91,9 @@ def read_bearers(path: Path) -> dict[str, Bearer]:
         raise ValueError(f"{path} is not valid TOML in UTF-8") from None
     except ValueError as error:
         raise ValueError(f"{path}: {explain(error)}") from None
+    if LOCAL in found:
+        # It would share its runs with a server without keys.
+        raise ValueError(f"{path}: {LOCAL} can't be the name of a key; choose another")
     if len({one.sha256 for one in found.values()}) < len(found) or not found:
         raise ValueError(f"{path}: {'two keys are the same' if found else 'it has no key'}")
     return found
