@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
         EXHAUSTED,
         FreedPlace,
         Granted,
+        Place,
         PlaceTask,
         Quota,
         QuotaRequest,
@@ -69,8 +70,12 @@ class QuotaWorkflow:
         """Give a run a place; where none is left, look first which runs have ended."""
         self._asked += 1
         async with self._looking:
+            if (had := self._quota.places.get(given.run)) is not None:
+                # Else what an earlier run with this id cost, which failed, would never be counted.
+                await self._look(had)
             if self._quota.refusal(given, workflow.now()) and self._may_look():
-                await self._look()
+                await self._look(*self._quota.places.values())
+                self._looked = workflow.now()
             if refused := self._quota.refusal(given, workflow.now()):
                 raise _exhausted(refused)
             return self._quota.take(given, workflow.now())
@@ -98,9 +103,9 @@ class QuotaWorkflow:
         since = None if self._looked is None else workflow.now() - self._looked
         return since is None or since.total_seconds() >= AGAIN_SECONDS
 
-    async def _look(self) -> None:
+    async def _look(self, *places: Place) -> None:
         """See which runs have ended: their server may have died before it could say so."""
-        task = PlacesTask(places=tuple(self._quota.places.values()))
+        task = PlacesTask(places=places)
         try:
             found = await workflow.execute_activity_method(
                 QuotaActivities.see_runs,
@@ -114,7 +119,6 @@ class QuotaWorkflow:
         else:
             for seen in found:
                 self._quota.see(seen, workflow.now())
-        self._looked = workflow.now()
 
 
 def _exhausted(refused: Refusal) -> ApplicationError:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import CancelledError
 
 import workflows.quota
 from mull import quota
@@ -119,6 +120,23 @@ async def test_what_a_failed_run_spent_is_counted(client: Client) -> None:
         await run.terminate()
         await key.take(*new("more"))
 
+        assert (await key.held()).spent_usd == pytest.approx(2 * (SPENT.cost_usd or 0))
+
+
+async def test_what_a_cancelled_run_spent_is_counted_before_the_next_with_its_id(
+    client: Client,
+) -> None:
+    """Else whoever cancels and asks again by the same id would spend without end."""
+    async with served(client, ScriptedModel(sample=["5"] * 3, delays=[0, 0, 60])):
+        key, [again] = Key(client, 1, usd_a_day=4), new("again")
+        first = await key.take(again)
+        run = await key.ask(again, max_responses=3, max_concurrency=1)
+        await until(lambda: run.query("progress"), lambda seen: seen["total_responses"] == 2)
+        await run.cancel()
+        await failure(run, CancelledError)
+        second = await key.take(again)
+
+        assert (second.taken, second.place.since > first.place.since) == (True, True)
         assert (await key.held()).spent_usd == pytest.approx(2 * (SPENT.cost_usd or 0))
 
 
