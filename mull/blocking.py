@@ -26,6 +26,10 @@ class _Background:
     """An event loop in a thread that ends with the process, and the client that lives there."""
 
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget the loop and the client."""
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connecting: asyncio.Lock
@@ -59,6 +63,9 @@ class _Background:
 
 
 _background = _Background()
+if hasattr(os, "register_at_fork"):
+    # A process that is forked has no thread that runs its parent's loop.
+    os.register_at_fork(after_in_child=_background.begin_anew)
 
 
 def _blocking(

@@ -93,6 +93,30 @@ async def test_a_script_asks_and_ends(client: Client, project: Path) -> None:
     assert len(model.calls) == 5
 
 
+FORKED = """\
+import os
+import mull
+
+print(mull.ask("How much?").final_answer, flush=True)
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    print(mull.ask("How much?").final_answer, flush=True)
+    os._exit(0)
+"""
+
+
+async def test_a_process_that_is_forked_asks_by_a_client_of_its_own(
+    client: Client, project: Path
+) -> None:
+    """As of a pool of processes, whose parent has asked before."""
+    async with polling(client, ScriptedModel(sample=["129"] * 10)):
+        asked = script("", project, FORKED)
+        printed = await asyncio.to_thread(asked.communicate, timeout=PATIENCE)
+
+    assert (asked.returncode, *printed) == (0, "129\n129\n", "")
+
+
 WITHIN = """\
 import asyncio
 import mull
