@@ -221,22 +221,20 @@ class Run(Generic[ResultT]):
             if missing := await unserved(self.temporal, [TASK_QUEUE]):
                 raise no_worker(missing)
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS) as patience:
-                    try:
-                        return await self.handle.execute_update(name, argument)
-                    except RPCError as error:
-                        # It came within a task that failed, as at a history's end: the run never
-                        # saw it.
-                        if error.status is not RPCStatusCode.FAILED_PRECONDITION:
-                            raise
-                        return await self.handle.execute_update(name, argument)
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    with cancellable():
+                        try:
+                            return await self.handle.execute_update(name, argument)
+                        except RPCError as error:
+                            # It came within a task that failed, as at a history's end: the run
+                            # never saw it.
+                            if error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                                raise
+                            return await self.handle.execute_update(name, argument)
             except WorkflowUpdateFailedError as error:
                 said = getattr(error.cause, "message", str(error.cause))
                 raise RequestError(f"refused: {said}") from error
-            except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-                if not patience.expired():
-                    # So the SDK tells a task that it was cancelled.
-                    raise asyncio.CancelledError from error
+            except TimeoutError as error:
                 later = "The update was accepted and applies as soon as a worker is back."
                 raise NoWorkerError(f"no worker answered within {PATIENCE_SECONDS} s", later) from (
                     error
@@ -284,6 +282,18 @@ def ended(identity: str, error: WorkflowFailureError) -> MullError:
         return RunFailedError(identity, cause.type or "ApplicationError", cause.message)
     kind = TERMINATED if isinstance(cause, TerminatedError) else type(cause).__name__
     return RunFailedError(identity, kind, str(cause))
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise CancelledError where a task is cancelled that sends an update.
+
+    The SDK raises an error of its own, which neither asyncio.timeout nor asyncio.run knows.
+    """
+    try:
+        yield
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        raise asyncio.CancelledError from error
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from mull.connection import TASK_QUEUE
 from mull.errors import MullError, RequestError, checked
-from mull.handle import Run, described, find, sized, translated
+from mull.handle import Run, cancellable, described, find, sized, translated
 from mull.keywords import MessageFields
 from mull.loops import SESSION, TURN
 from mull.progress import LOOK_SECONDS, look
@@ -100,7 +100,7 @@ class Talk:
         sized(message)
         key = id or uuid.uuid4().hex
         while True:
-            with translated(self.id):
+            with translated(self.id), cancellable():
                 sent = await self._sent(message, key)
                 answer = asyncio.create_task(sent.result())
                 try:

@@ -19,6 +19,7 @@ from temporalio.service import RPCError
 from commands.http.chat import RefusedError
 from mull import Client, RequestError, Run
 from mull.connection import TASK_QUEUE
+from mull.handle import cancellable
 from mull.quota import (
     AGAIN_SECONDS,
     EXHAUSTED,
@@ -145,9 +146,11 @@ class Places:
         task = PlaceTask(run=run, runs_at_once=most, usd_a_day=usd, budget_usd=budget_usd)
         try:
             async with self._asking:
-                granted: Granted = await self._client.temporal.execute_update_with_start_workflow(
-                    "take_place", task, start_workflow_operation=begun, result_type=Granted
-                )
+                with cancellable():
+                    taking = self._client.temporal.execute_update_with_start_workflow(
+                        "take_place", task, start_workflow_operation=begun, result_type=Granted
+                    )
+                    granted: Granted = await taking
         except WorkflowUpdateFailedError as error:
             cause = error.cause
             if not isinstance(cause, ApplicationError) or cause.type != EXHAUSTED:

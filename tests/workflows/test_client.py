@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import mull
 from activities.language_model.port import PermanentModelError
 from commands.embedded import Place, free_port, temporal
 from mull.sampling.request import SelfConsistencyRequest
+from mull.talk import Talk
+from mull.turn.session import SessionRequest
 from tests.conftest import QUERY, polling, served, until
 from tests.scripted import ScriptedModel
 
@@ -216,6 +219,17 @@ async def test_messages_of_a_session_are_answered_in_turn(client: Client) -> Non
     assert "Hello." in str(model.calls[1].messages)
     with pytest.raises(mull.RequestError, match="max_steps"):
         m.session("other", max_steps=0)
+
+
+async def test_who_waits_for_a_session_in_vain_can_stop(client: Client) -> None:
+    """Where no worker takes a message, asyncio.timeout ends the wait for one."""
+
+    async def polled(_: Sequence[str]) -> None: ...
+
+    talk = Talk(client, fresh(), SessionRequest(tools=()), polled)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await talk.send("Hi")
 
 
 async def test_fifty_questions_at_once_are_each_answered_once(client: Client) -> None:

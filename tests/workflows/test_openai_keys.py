@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -14,6 +14,7 @@ from temporalio.client import Client
 
 import mull
 from commands.http import application
+from commands.http import bearers as places
 from commands.http.application import BODY_BYTES, Server
 from mull.connection import connect
 from mull.quota import quota_id
@@ -95,6 +96,24 @@ async def test_fifty_requests_of_a_key_at_once(client: Client) -> None:
 
     assert [one.status_code for one in found] == [200] * 50
     assert left["name"] == "ann"
+
+
+async def test_a_place_is_not_waited_for_without_end(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last worker went away just now."""
+
+    async def polled(_: mull.Client, __: Sequence[str]) -> None: ...
+
+    monkeypatch.setattr(places, "START_SECONDS", 1.0)
+    monkeypatch.setattr(mull.Client, "need_workers", polled)
+    async with (
+        listening(client, bearers()) as address,
+        browsing(address, KEYS["ann"]) as ann,
+    ):
+        found = await ann.post("/chat/completions", json=chat())
+
+    assert (found.status_code, found.headers["x-should-retry"]) == (503, "false")
 
 
 async def test_a_key_asks_its_models_alone(client: Client) -> None:
