@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from mull.option import bound_option, model_option, option, review_option
-from mull.text import cut_encoded, encoded_size, quoted, within
+from mull.text import cut_encoded, encoded_size, quoted, well_formed, within
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 # The kind of failure of a run whose request is wrong.
@@ -352,7 +352,7 @@ def explain_part(place: tuple[int | str, ...], kind: str, message: str) -> str:
 
 def short_name(name: str) -> str:
     """Cut a name that somebody gave to one line of at most 80 characters."""
-    line = " ".join(name[: 2 * NAME_CHARACTERS].split())
+    line = " ".join(well_formed(name[: 2 * NAME_CHARACTERS]).split())
     return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
 
 

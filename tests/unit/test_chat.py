@@ -150,6 +150,9 @@ def test_fields_are_passed_on(model: str, given: dict[str, Any], fields: dict[st
         ({"messages": [{"role": "user", "content": [{"type": 5, "text": "a"}]}]},
          "messages[0].content[0]"),
         ({"messages": [{**HELLO, "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+        # Half of a character, which no reply could be written with.
+        ({"\ud800": 1}, "\ufffd"),
+        ({"messages": [{**HELLO, "\ud800": 1}]}, "messages[0].\ufffd"),
         ({"messages": [{"role": "user", "content": "a" * 100_001}]}, "messages"),
     ],
 )  # fmt: skip
