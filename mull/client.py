@@ -351,7 +351,8 @@ class Client:
         if earlier != now:
             stands = "goes on" if found.goes_on else "is done"
             said = f"the run with the id {identity} {stands}, and had another request"
-            raise RequestError(said, "Choose another id, or start anew with `again`.", "id")
+            anew = "" if found.goes_on else ", or start anew with again=True (--again)"
+            raise RequestError(said, f"Choose another id{anew}.", "id")
         return found
 
     async def need_workers(self, queues: Sequence[str]) -> None:

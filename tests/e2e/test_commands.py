@@ -302,6 +302,7 @@ def test_an_id_that_is_done_is_not_paid_again(cli: Cli) -> None:
     assert "nothing is paid again; --again starts it anew" in second.stderr
     assert (other.returncode, other.stdout) == (2, "")
     assert "the run with the id nightly is done, and had another request" in other.stderr
+    assert "--again" in other.stderr
     assert anew.returncode == 0
     assert json.loads(anew.stdout)["responses"][0]["timestamp"] != paid
 
