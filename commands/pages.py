@@ -91,9 +91,7 @@ async def opened(
 
 async def _earlier(found: Run[Any], given: Given | None) -> BatchRequest:
     """Read what a batch was started with, or exit if it is another one."""
-    identity, earlier = found.id, None
-    if found.loop is BATCH:
-        earlier = await found.request()
+    identity, earlier = found.id, await found.request()
     # What calibrate and compare measure is read by these.
     if earlier is None or (given is None and (earlier.variants[0].takes or not earlier.pages)):
         fail(f"the id {identity} belongs to another run. Choose another id.", Exit.USAGE)
