@@ -22,7 +22,7 @@ from temporalio.service import RPCError
 
 from commands.http.bearers import LOCAL, Bearer, Places, bearer_of
 from commands.http.chat import SERVED, Chat, RefusedError, read_chat
-from commands.http.reply import Reply, Started, answer_error, explained
+from commands.http.reply import OWN_ERROR, Reply, Started, answer_error, explained
 from mull import Client, MullError, NoWorkerError, RequestError, Run
 
 BODY_BYTES = 1_000_000
@@ -208,7 +208,7 @@ async def _explain(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         error = RefusedError(error.status_code, f"{error.detail}.")
     if not isinstance(error, RefusedError):
-        error = RefusedError(500, "This server made an error, which is in its log.")
+        error = RefusedError(500, OWN_ERROR)
     return answer_error(error)
 
 

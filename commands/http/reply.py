@@ -35,6 +35,7 @@ STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 # nginx would hold back what is small.
 STREAM["X-Accel-Buffering"] = "no"
 REVIEWED = ("review_when", "review_below", "review_open")
+OWN_ERROR = "This server made an error, which is in its log."
 logger = logging.getLogger("mull.serve")
 WAITING: Literal["waiting_for_review"] = "waiting_for_review"
 
@@ -154,8 +155,13 @@ class Reply(Response):
                         await emit(comment(new.words))
                     else:
                         await emit(chunks.last(new.record, new.kind))
+        except GoneError:
+            raise
         except RefusedError as error:
             await emit(failed(error.document))
+        except Exception:
+            logger.exception("the reply of %s broke off", self._run.id)
+            await emit(failed(RefusedError(500, OWN_ERROR).document))
         await emit(b"", more=False)
 
     async def _news(self) -> AsyncGenerator[Seen, None]:

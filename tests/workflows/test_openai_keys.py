@@ -251,6 +251,27 @@ async def test_an_error_of_the_server_s_own_is_in_its_log_alone(
     assert "sesame" in capfd.readouterr().err
 
 
+async def test_such_an_error_is_the_last_event_of_a_stream(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: Any) -> None:
+        raise ZeroDivisionError("sesame")
+
+    monkeypatch.setattr(mull.Run, "result", fails)
+    async with (
+        served(client, ScriptedModel(sample=FIVE)),
+        listening(client) as address,
+        browsing(address) as plain,
+    ):
+        found = await plain.post("/chat/completions", json=chat(stream=True))
+
+    *_, last, done = found.text.split("\n\n")[:-1]
+    assert json.loads(last.removeprefix("data: "))["error"]["type"] == "server_error"
+    assert done == "data: [DONE]"
+    assert "sesame" not in found.text
+    assert "sesame" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/chat/completions", 405), ("GET", "/", 404), ("POST", "/models", 405)],
