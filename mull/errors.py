@@ -46,7 +46,7 @@ class ConfigurationError(MullError):
 class RequestError(MullError):
     """What is asked is refused, and nothing was started; `field` is the one that is wrong, if any.
 
-    So is a word to a run that it does not take, and an id that no run of Mull's has.
+    Also raised where a run does not take an update, and where no run of Mull's has the id.
     """
 
     exit_code = 2

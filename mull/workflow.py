@@ -97,7 +97,7 @@ async def ask(
 ) -> SelfConsistencyResult:
     """Ask a question until its answers converge.
 
-    `execution_timeout` bounds the run with all that it waits for.
+    `execution_timeout` is the longest that the run may take, with its waits for people.
     """
     request = _request(SelfConsistencyRequest, question, fields)
     how = How(id, check, endpoint, execution_timeout)
@@ -115,7 +115,7 @@ async def reflect(
 ) -> ReflectOnResultResult:
     """Have a draft judged and revised.
 
-    `execution_timeout` bounds the run with all that it waits for.
+    `execution_timeout` is the longest that the run may take, with its waits for people.
     """
     request = _request(ReflectOnResultRequest, query, fields)
     how = How(id, check, endpoint, execution_timeout)
@@ -133,7 +133,7 @@ async def agent(
 ) -> MultiPathResult:
     """Research documents, or write code that is tested.
 
-    `execution_timeout` bounds the run with all that it waits for.
+    `execution_timeout` is the longest that the run may take, with its waits for people.
     """
     request = _request(MultiPathRequest, prompt, fields)
     how = How(id, check, endpoint, execution_timeout)
@@ -151,7 +151,7 @@ async def turn(
 ) -> ToolTurnResult:
     """Answer a message with tools.
 
-    `execution_timeout` bounds the run with all that it waits for.
+    `execution_timeout` is the longest that the run may take, with its waits for people.
     """
     request = _request(ToolTurnRequest, message, fields)
     how = How(id, check, endpoint, execution_timeout)
@@ -169,7 +169,7 @@ async def reflexion(
 ) -> ReflexionResult:
     """Try a task in episodes, and learn from failures.
 
-    `execution_timeout` bounds the run with all that it waits for.
+    `execution_timeout` is the longest that the run may take, with its waits for people.
     """
     request = _request(ReflexionRequest, task, fields)
     how = How(id, check, endpoint, execution_timeout)
@@ -263,7 +263,9 @@ async def _operation(request: Request, how: How) -> tuple[str, RawValue]:
         schedule_to_close_timeout=how.execution_timeout,
         summary=started_as(request)["static_summary"],
     )
-    token = WorkflowHandle[Any].from_token(operation.operation_token or "")
+    if operation.operation_token is None:
+        raise refusal(f"endpoint: {how.endpoint} does not lead to Mull's service")
+    token = WorkflowHandle[Any].from_token(operation.operation_token)
     return token.workflow_id, await operation
 
 

@@ -48,7 +48,7 @@ class QuotaWorkflow:
 
     @workflow.run
     async def run(self, _: QuotaRequest) -> None:
-        """Hold on, in one history after the other."""
+        """Give places until nobody has asked for two days."""
         asked = -1
         while not self._is_long() and (asked != self._asked or self._quota.places):
             asked = self._asked

@@ -76,8 +76,9 @@ def serve(
             # Python adds the address to the system's words.
             said = str(error.strerror).partition(" (while")[0]
             fail(f"--host {host} --port {port}: {said}.")
+        shown = f"[{host}]" if family is socket.AF_INET6 else host
         who = f"for the keys of {keys}" if bearers else "for this machine alone, without keys"
-        tell(f"OpenAI's interface at http://{host}:{port}/v1{tools}, {who}; Ctrl-C stops it")
+        tell(f"OpenAI's interface at http://{shown}:{port}/v1{tools}, {who}; Ctrl-C stops it")
         await answer_at(place, served)
         return Exit.DONE
 
