@@ -5,6 +5,7 @@ anew where the environment says that another server is meant.
 """
 
 import asyncio
+import atexit
 import inspect
 import os
 import threading
@@ -20,6 +21,8 @@ Value = TypeVar("Value")
 
 # The variables by which a client is made.
 PREFIXES = ("TEMPORAL_", "MULL_")
+# How long calls under way have to be cancelled in.
+ENDING_SECONDS = 5.0
 
 
 class _Background:
@@ -32,6 +35,7 @@ class _Background:
         """Forget the loop and the client."""
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread
         self._connecting: asyncio.Lock
         self._settings: Mapping[str, str] | None = None
         self._client: Client
@@ -49,8 +53,32 @@ class _Background:
             if self._loop is None:
                 self._loop, self._connecting = asyncio.new_event_loop(), asyncio.Lock()
                 run = self._loop.run_forever
-                threading.Thread(target=run, name="mull", daemon=True).start()
+                self._thread = threading.Thread(target=run, name="mull", daemon=True)
+                self._thread.start()
             return self._loop
+
+    def end(self) -> None:
+        """Cancel the calls under way and end the loop, before the interpreter is taken down.
+
+        The SDK's threads may otherwise wait for the interpreter for ever, and it for them.
+        """
+        with self._starting:
+            if (loop := self._loop) is None:
+                return
+            asyncio.run_coroutine_threadsafe(self._cancel_all(), loop)
+            self._thread.join(ENDING_SECONDS)
+            if not self._thread.is_alive():
+                loop.close()
+                self._loop = None
+
+    async def _cancel_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDING_SECONDS / 2)
+        loop.stop()
 
     async def _connected(self, work: Callable[[Client], Coroutine[Any, Any, Value]]) -> Value:
         async with self._connecting:
@@ -63,6 +91,7 @@ class _Background:
 
 
 _background = _Background()
+atexit.register(_background.end)
 if hasattr(os, "register_at_fork"):
     # A process that is forked has no thread that runs its parent's loop.
     os.register_at_fork(after_in_child=_background.begin_anew)

@@ -316,6 +316,8 @@ class Client:
         subject = subject if isinstance(subject, str) else ""
         # Ids are never encrypted.
         words = subject if self.temporal.data_converter.payload_codec is None else ""
+        if identity is not None and not identity.isprintable():
+            raise RequestError("id: expected printable characters on one line", field="id")
         chosen = identity or new_id(loop.command, words)
         summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
         with translated(chosen):

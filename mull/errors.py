@@ -14,6 +14,7 @@ again by its id.
 """
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -109,8 +110,12 @@ def checked(kind: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
     try:
         return kind(**fields)
     except ValidationError as error:
-        place = error.errors(include_url=False, include_input=False)[0]["loc"]
-        raise RequestError(explain(error), field=str(place[0]) if place else None) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        field, advice = str(first["loc"][0]) if first["loc"] else None, ""
+        if field and first["type"] == "extra_forbidden":
+            near = get_close_matches(field, kind.model_fields, n=1)
+            advice = f"Did you mean {near[0]}?" if near else ""
+        raise RequestError(explain(error), advice, field) from None
 
 
 def no_worker(missing: Sequence[str]) -> NoWorkerError:

@@ -206,7 +206,8 @@ async def _explain(_: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
         error = RefusedError(400, "The body broke off.")
     if isinstance(error, HTTPException):
-        error = RefusedError(error.status_code, f"{error.detail}.")
+        has = " This server has /v1/chat/completions and /v1/models." * (error.status_code == 404)
+        error = RefusedError(error.status_code, f"{error.detail}.{has}")
     if not isinstance(error, RefusedError):
         error = RefusedError(500, OWN_ERROR)
     return answer_error(error)

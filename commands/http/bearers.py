@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, TypeAdapter, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, field_validator, model_validator
 from temporalio.client import WithStartWorkflowOperation, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
@@ -35,7 +35,7 @@ from mull.quota import (
     QuotaRequest,
     quota_id,
 )
-from mull.request import Frozen, explain
+from mull.request import Frozen, explain, short_name
 
 SHORTEST = 16
 LOCAL = "local"
@@ -72,6 +72,14 @@ class Bearer(Frozen):
             raise ValueError("give key or sha256, not both")
         rest = {name: value for name, value in given.items() if name != "key"}
         return {**rest, "sha256": digest(given["key"])}
+
+    @field_validator("models")
+    @classmethod
+    def _of_mull(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for name in given:
+            if not name.startswith(("mull/", "*", "?", "[")):
+                raise ValueError(f"{short_name(name)} is no model here; expected mull/ask, say")
+        return given
 
     def may_ask(self, models: Iterable[str]) -> bool:
         """Tell whether all these names are among the key's."""

@@ -162,6 +162,7 @@ def test_a_killed_server_s_runs_are_found_again(
         (["--keys", "{broken}"], "is not valid TOML in UTF-8."),
         (["--keys", "{empty}"], "it has no key."),
         (["--keys", "{twice}"], "two keys are the same."),
+        (["--keys", "{models}"], "ann.models: ask is no model here; expected mull/ask, say"),
         (["--keys", "{local}"], "local can't be the name of a key; choose another."),
         (["--keys", "{unknown}"], "ann.wisdom: no such field"),
         (["--port", "{taken}"], "Address already in use."),
@@ -176,6 +177,7 @@ def test_what_it_refuses_to_begin_with(
         "broken": 'key = sesame"',
         "empty": "",
         "twice": f'[ann]\nkey = "{KEY}"\n[bob]\nkey = "{KEY}"',
+        "models": f'[ann]\nkey = "{KEY}"\nmodels = ["ask"]',
         "local": f'[local]\nkey = "{KEY}"',
         "unknown": f'[ann]\nkey = "{KEY}"\nwisdom = 5',
     }

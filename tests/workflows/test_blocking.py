@@ -1,16 +1,20 @@
 """The client without async, in threads, a running event loop and a script; and the import."""
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
 import mull
+from mull.blocking import _Background
 from tests.conftest import polling, until_asked
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
@@ -104,6 +108,41 @@ else:
     print(mull.ask("How much?").final_answer, flush=True)
     os._exit(0)
 """
+
+
+async def test_the_end_of_a_process_ends_its_calls_and_their_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else threads of the SDK's and the interpreter, which is taken down, wait for each other."""
+    began, ended = threading.Event(), threading.Event()
+
+    async def connect(**_: object) -> Client:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setattr("mull.connection.connect", connect)
+    background = _Background()
+    asking = threading.Thread(target=_give_up, args=[background])
+    asking.start()
+    await asyncio.to_thread(began.wait, PATIENCE)
+
+    await asyncio.to_thread(background.end)
+    await asyncio.to_thread(asking.join, PATIENCE)
+    assert ended.is_set()
+    assert not background._thread.is_alive()
+    assert not asking.is_alive()
+
+
+def _give_up(background: _Background) -> None:
+    async def ask(client: mull.Client) -> None:
+        await client.get("x")
+
+    with suppress(concurrent.futures.CancelledError):
+        background.run(ask)
 
 
 async def test_a_process_that_is_forked_asks_by_a_client_of_its_own(

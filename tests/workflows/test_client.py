@@ -73,7 +73,10 @@ async def test_a_request_that_is_refused_starts_nothing(client: Client) -> None:
         with pytest.raises(mull.RequestError) as refused:
             await m.ask("How much?", id=name, **given)
         assert refused.value.field == field
+        assert ("Did you mean max_responses?" in str(refused.value)) == ("max_response" in fields)
         assert "secret" not in str(refused.value)
+    with pytest.raises(mull.RequestError, match="id: expected printable characters on one line"):
+        await m.ask("How much?", id=f"{name}\nmore")
     with pytest.raises(mull.RequestError, match="no run has the id"):
         await m.get(name)
 

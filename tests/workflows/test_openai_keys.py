@@ -233,7 +233,7 @@ async def test_half_a_character_in_a_name_is_refused_by_name(
         found = await plain.post("/chat/completions", content=content, headers=known)
 
     assert found.status_code == 400
-    assert "\ud800" in found.json()["error"]["message"]
+    assert "\ufffd" in found.json()["error"]["message"]
 
 
 async def test_an_error_of_the_server_s_own_is_in_its_log_alone(
@@ -284,6 +284,7 @@ async def test_other_addresses_are_refused_in_openai_s_form(
 
     assert found.status_code == status
     assert found.json()["error"]["type"] == "invalid_request_error"
+    assert ("/v1/chat/completions" in found.json()["error"]["message"]) == (status == 404)
 
 
 @pytest.mark.parametrize("key", ["", "a" * 1_001])
