@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from hashlib import sha256
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -104,7 +105,11 @@ async def test_an_answer_comes_as_a_stream(client: Client, counted: bool) -> Non
 async def test_while_nothing_comes_there_are_comments(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run's id is in a header from the start, before there is any answer."""
+    """The run's id is in a header from the start, before there is any answer.
+
+    So it is for a client in a worker's process, which reads replies of its own models as a whole.
+    """
+    import_module("activities.language_model.litellm_model")
     monkeypatch.setattr(reply, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(reply, "LOOK_SECONDS", 0.05)
     held = asyncio.Event()
