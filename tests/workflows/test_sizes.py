@@ -43,8 +43,7 @@ from tests.workflows.multipath.running import ScriptedTester, report, served
 MOST = 512 * 1024
 # Six bytes in JSON, as every control character is.
 SIX = "\x01"
-# A control character is not part of a name.
-NAME = "\U0001f600" * 200
+NAME = SIX * 200
 SPENT = Spending(
     calls=1, input_tokens=10**9, output_tokens=10**9, cached_tokens=10**9, cost_usd=0.1234567890123
 )
