@@ -1,6 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -27,12 +28,17 @@ Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 # The kind of failure of a run whose request is wrong.
 INVALID = "InvalidRequest"
 NO_ADDRESS = "an address (://) can't be part of a model's name: it is set where the worker runs"
+# Some providers have the name in the path of an address, which these would lead elsewhere.
+LEADING = re.compile(r"[?#%\\\x00-\x1f\x7f]|(?:^|[/:])\.\.(?:[/:]|$)")
+NO_PATH = "?, #, %, \\, control characters and a part .. can't be in a model's name"
 
 
 def model_name(name: str) -> str:
-    """Return a model's name. Raises ValueError for an address, where a prompt would be sent."""
+    """Return a model's name. Raises ValueError for one that says where a prompt would be sent."""
     if "://" in name:
         raise ValueError(NO_ADDRESS)
+    if LEADING.search(name):
+        raise ValueError(NO_PATH)
     return name
 
 

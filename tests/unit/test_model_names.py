@@ -50,11 +50,31 @@ def test_an_address_is_refused_wherever_a_model_is_named(
 @pytest.mark.parametrize(
     "name",
     [
+        "gemini/../../v1/files",
+        "azure/..",
+        "azure/x?api-version=1",
+        "bedrock/x#y",
+        "gemini/%2e%2e/files",
+        "azure/..\\x",
+        "openai/x\r\ny",
+        "gemini/x\x00",
+    ],
+)
+def test_a_name_that_would_lead_to_another_address_is_refused(name: str) -> None:
+    """With the worker's key: some providers have the name in the path of an address."""
+    with pytest.raises(ValueError, match="can't be in a model's name"):
+        parse_request(SelfConsistencyRequest, json.dumps({"question": "Why?", "model": name}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
         "bedrock/arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.anthropic.claude",
         "ollama/hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M",
         "cloudflare/@cf/meta/llama-3-8b-instruct",
         "vertex_ai/claude-sonnet-4-5@20250929",
         "ft:gpt-4o-mini-2024-07-18:acme::A1b2C3",
+        "hosted_vllm/./weights/v1..2",
     ],
 )
 def test_a_name_with_colons_and_slashes_is_one(name: str) -> None:
