@@ -114,12 +114,8 @@ WORKFLOWS = [
     SessionWorkflow,
 ]
 HELPERS = [
-    RetroformerRolloutWorkflow,
-    MemoryWorkflow,
-    QuotaWorkflow,
-    DoctorWorkflow,
-    WebhookWorkflow,
-]
+    RetroformerRolloutWorkflow, MemoryWorkflow, QuotaWorkflow, DoctorWorkflow, WebhookWorkflow,
+]  # fmt: skip
 # Where workers have versions, these move to the newest: they last, or belong to no version.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop. LAST_SECONDS after the

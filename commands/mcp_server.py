@@ -322,7 +322,7 @@ def read_request(offer: Offer, given: Mapping[str, Any], fixed: Mapping[str, Any
     for name in given:
         if name not in offer.taken:
             unset = "only whoever runs this server can set it"
-            fact = unset if name in kind.model_fields else "there is no such field"
+            fact = unset if name in kind.model_fields else "unknown field"
             raise RequestError(f"{short_name(name)}: {fact}", "Leave it out.")
     own = {name: value for name, value in fixed.items() if name in kind.model_fields}
     asked = {name: value for name, value in given.items() if value is not None}

@@ -94,6 +94,7 @@ REVISIONS = SearchAttributeKey.for_int("MullRevisions")
 TOKENS = SearchAttributeKey.for_int("MullTokens")
 NEEDS_REVIEW = SearchAttributeKey.for_bool("MullNeedsReview")
 
+KEYWORD_CHARACTERS = 160  # of up to 12 bytes: the server ends a run whose keyword has over 2,048
 _KEYWORDS = (STOP_REASON, CONSENSUS, UNCERTAINTY, ENTROPY_LEVEL, MODEL)
 _NUMBERS = (CONFIDENCE, SCORE, COST_USD, SAMPLES, REVISIONS, TOKENS)
 SEARCH_ATTRIBUTES: dict[str, str] = {

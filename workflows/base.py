@@ -359,11 +359,11 @@ def known(values: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
 
 def spending(usage: Usage, model: str | None) -> list[Update]:
     """List the search attributes of what was spent, and on which model."""
-    spent = [
-        set_or_clear(telemetry.TOKENS, usage.tokens),
-        set_or_clear(telemetry.COST_USD, usage.cost_usd),
-    ]
-    return spent if model is None else [*spent, telemetry.MODEL.value_set(model)]
+    spent = [set_or_clear(telemetry.TOKENS, usage.tokens)]
+    spent += [set_or_clear(telemetry.COST_USD, usage.cost_usd)]
+    if model is not None:
+        spent += [telemetry.MODEL.value_set(model[: telemetry.KEYWORD_CHARACTERS])]
+    return spent
 
 
 def set_or_clear(key: SearchAttributeKey[Number], value: Number | None) -> Update:

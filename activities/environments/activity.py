@@ -138,7 +138,7 @@ class LiveEnvironments:
         if task.environment not in self._makers:
             # Code is run on a queue of its own, by workers that have no other environment.
             known = ", ".join(dict.fromkeys((CODE, *self._makers)))
-            raise TaskError(f"there is no environment {task.environment!r}; there are {known}")
+            raise TaskError(f"unknown environment {task.environment!r}; the worker has {known}")
         name = task.environment
         made = await self.call(name, self._makers[name], task)
         try:

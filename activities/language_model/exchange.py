@@ -82,8 +82,7 @@ async def bounded(
 
     Raises ValueError for a redirect, a coding that was not asked for, and too large a reply.
     """
-    if (exchange := EXCHANGE.get()) is None:
-        # It is not a model's: somebody else in this process may read it piece by piece.
+    if (exchange := EXCHANGE.get()) is None:  # not a model's: others may read it in pieces
         return await send(request)
     exchange.begin(request)
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))

@@ -38,7 +38,7 @@ EXPLAINED = (RefusedError, HTTPException, ClientDisconnect, Exception)
 
 
 class Door:
-    """Lets in who shows a key; without keys, whoever is on this machine and is no web page.
+    """Lets in who shows a key. Without keys it lets in this machine, and refuses web pages.
 
     It notes the key's name in the request's state as `bearer`, for all that is behind it, and
     bounds the bodies.
@@ -117,7 +117,7 @@ def _bounded(receive: Receive) -> Receive:
 
 
 class Server:
-    """Answers OpenAI's requests by runs; `bearers` are its keys by name, and none is no limit."""
+    """Answers OpenAI's requests by runs; `bearers` are its keys by name, `{}` limits nobody."""
 
     def __init__(self, client: Client, bearers: Mapping[str, Bearer]) -> None:
         self._client, self._bearers = client, bearers

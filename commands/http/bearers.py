@@ -78,7 +78,7 @@ class Bearer(Frozen):
     def _of_mull(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for name in given:
             if not name.startswith(("mull/", "*", "?", "[")):
-                raise ValueError(f"{short_name(name)} is no model here; expected mull/ask, say")
+                raise ValueError(f"expected names such as mull/ask, and not {short_name(name)}")
         return given
 
     def may_ask(self, models: Iterable[str]) -> bool:

@@ -115,7 +115,7 @@ def read_chat(data: bytes) -> Chat:
     name = _typed(given, "model", str, None)
     loop_name, _, behind = name.partition(":")
     if (loop := SERVED.get(loop_name)) is None:
-        said = f"There is no model {short_name(name)!r}: take {', '.join(SERVED)}, or one of these"
+        said = f"Unknown model {short_name(name)!r}: take {', '.join(SERVED)}, or one of these"
         said += f" with a model behind it, as in {PREFIX}ask:openai/NAME."
         raise RefusedError(404, said, param="model", code="model_not_found")
     _refuse_unknown(given, loop)
@@ -156,7 +156,7 @@ def _refuse_unknown(given: Mapping[str, Any], loop: Loop) -> None:
             said = f"{PREFIX}{loop.command} does not take it"
             raise refused(name, said, "unsupported_parameter")
         elif name not in OWN | UNUSED | PASSED.keys():
-            raise refused(short_name(name), "there is no such field", "unknown_parameter")
+            raise refused(short_name(name), "unknown field", "unknown_parameter")
 
 
 def _fields(given: Mapping[str, Any], loop: Loop, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _request(
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = [short_name(str(part)) for part in first["loc"]]
         said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        said = "there is no such setting" if first["type"] == "extra_forbidden" else said
+        said = "unknown setting" if first["type"] == "extra_forbidden" else said
         raise refused(_named(place, loop, settings, given), said) from None
     except ValueError as error:
         raise refused(None, str(error)) from None

@@ -88,7 +88,7 @@ def test_one_task(cli: Cli, tmp_path: Path) -> None:
     assert [one["correct"] for one in result["episodes"]] == [False, True]
     assert (failed.returncode, "Not to be built on: not solved" in failed.stderr) == (4, True)
     assert (accepted.returncode, accepted.stdout) == (0, "0")
-    assert (none.returncode, "there are code, " in none.stderr) == (1, True)
+    assert (none.returncode, "the worker has code, " in none.stderr) == (1, True)
     assert "Episodes\n" in shown.stderr
     assert LEARNED in shown.stderr
     assert re.search(r"eight +solved .* 2 episodes", listed.stdout)

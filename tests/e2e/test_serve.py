@@ -162,7 +162,7 @@ def test_a_killed_server_s_runs_are_found_again(
         (["--keys", "{broken}"], "is not valid TOML in UTF-8."),
         (["--keys", "{empty}"], "it has no key."),
         (["--keys", "{twice}"], "two keys are the same."),
-        (["--keys", "{models}"], "ann.models: ask is no model here; expected mull/ask, say"),
+        (["--keys", "{models}"], "ann.models: expected names such as mull/ask, and not ask"),
         (["--keys", "{local}"], "local can't be the name of a key; choose another."),
         (["--keys", "{unknown}"], "ann.wisdom: no such field"),
         (["--port", "{taken}"], "Address already in use."),

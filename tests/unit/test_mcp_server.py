@@ -104,47 +104,44 @@ async def test_a_run_at_which_nobody_can_look_goes_on() -> None:
     assert f"The run {found['id']} goes on (no worker answers for it now)." in text
 
 
+class Slow:
+    """Begins a run once it may go on."""
+
+    def __init__(self) -> None:
+        self.asked, self.goes_on, self.runs = asyncio.Event(), asyncio.Event(), list[Standing]()
+
+    async def begin(self, _: Request, identity: str) -> Run[Any]:
+        self.asked.set()
+        await self.goes_on.wait()
+        self.runs.append(Standing(identity, None))
+        return self.runs[0]
+
+
 async def test_a_call_that_is_cancelled_while_its_run_begins_ends_the_run_all_the_same() -> None:
     """Else nobody would know of it, and pay."""
-    asked, goes_on = asyncio.Event(), asyncio.Event()
-    runs = list[Standing]()
-
-    async def begin(_: Request, identity: str) -> Run[Any]:
-        asked.set()
-        await goes_on.wait()
-        runs.append(Standing(identity, None))
-        return runs[0]
-
-    async with calling(begin) as client:
+    slow = Slow()
+    async with calling(slow.begin) as client:
         call = asyncio.create_task(client.call_tool("ask", {"question": "Is 91 prime?"}))
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(slow.asked.wait(), PATIENCE)
         call.cancel()
         await client.session.send_ping()
-        goes_on.set()
+        slow.goes_on.set()
         await client.session.send_ping()
-    await asyncio.wait_for(runs[0].cancelled.wait(), PATIENCE)
+    await asyncio.wait_for(slow.runs[0].cancelled.wait(), PATIENCE)
 
 
 async def test_a_client_that_leaves_while_its_run_begins_cancels_nothing() -> None:
-    asked, goes_on = asyncio.Event(), asyncio.Event()
-    runs = list[Standing]()
-
-    async def begin(_: Request, identity: str) -> Run[Any]:
-        asked.set()
-        await goes_on.wait()
-        runs.append(Standing(identity, None))
-        return runs[0]
-
-    async with calling(begin) as client:
+    slow = Slow()
+    async with calling(slow.begin) as client:
         call = asyncio.create_task(client.call_tool("ask", {"question": "Is 91 prime?"}))
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(slow.asked.wait(), PATIENCE)
     await asyncio.gather(call, return_exceptions=True)
-    goes_on.set()
-    while not runs:
+    slow.goes_on.set()
+    while not slow.runs:
         await asyncio.sleep(0)
     await asyncio.sleep(0.1)
 
-    assert not runs[0].cancelled.is_set()
+    assert not slow.runs[0].cancelled.is_set()
 
 
 async def test_an_answer_can_not_forge_the_facts_before_it() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import uvicorn
 from openai import AsyncOpenAI
+from starlette.applications import Starlette
 from temporalio.client import Client
 
 import mull
@@ -31,19 +32,43 @@ async def listening(
     client: Client, known: Mapping[str, Bearer] | None = None
 ) -> AsyncIterator[str]:
     """Serve with these keys; yield the base address."""
+    async with answering(Server(mull.Client(client), known or {}).application()) as address:
+        yield f"{address}/v1"
+
+
+@asynccontextmanager
+async def answering(application: Starlette) -> AsyncIterator[str]:
+    """Answer what comes to an address of this machine, and yield it."""
     place = socket.create_server(("127.0.0.1", 0))
-    served = Server(mull.Client(client), known or {}).application()
     config = uvicorn.Config(
-        served, log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        application, log_level="warning", access_log=False, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve([place]))
     await until(lambda: server.started)
     try:
-        yield f"http://127.0.0.1:{place.getsockname()[1]}/v1"
+        yield f"http://127.0.0.1:{place.getsockname()[1]}"
     finally:
         server.should_exit = True
         await serving
+
+
+async def stalled(address: str) -> bytes:
+    """Send a part of a body and wait, then a part and go; return the first line of the answer."""
+    found = httpx.URL(address)
+    head = f"POST {found.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    head += "Content-Type: application/json\r\nAccept: application/json\r\n\r\n{"
+    reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
+    writer.write(head.encode())
+    async with asyncio.timeout(PATIENCE):
+        answered = await reader.readline()
+    writer.close()
+    _, gone = await asyncio.open_connection("127.0.0.1", found.port)
+    gone.write(head.encode())
+    await gone.drain()
+    gone.close()
+    await asyncio.sleep(0.3)
+    return answered
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """MCP's tools over HTTP: the keys of OpenAI's interface, their models, runs at once and dollars."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from typing import Any, Literal
 import httpx2
 import mcp_types as types
 import pytest
-import uvicorn
 from mcp import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -24,7 +22,7 @@ from mull.quota import Place
 from tests.conftest import served, until
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
-from tests.workflows.serving import KEYS, bearers
+from tests.workflows.serving import KEYS, answering, bearers, stalled
 
 QUESTION = {"question": "How much?"}
 
@@ -34,19 +32,8 @@ async def listening(
     client: Client, known: Mapping[str, Bearer] | None = None, wait: float = PATIENCE
 ) -> AsyncIterator[str]:
     """Serve with these keys; yield where the tools are."""
-    place = socket.create_server(("127.0.0.1", 0))
-    application = with_tools(mull.Client(client), known or {}, wait)
-    config = uvicorn.Config(
-        application, log_level="warning", access_log=False, timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve([place]))
-    await until(lambda: server.started)
-    try:
-        yield f"http://127.0.0.1:{place.getsockname()[1]}/mcp"
-    finally:
-        server.should_exit = True
-        await serving
+    async with answering(with_tools(mull.Client(client), known or {}, wait)) as address:
+        yield f"{address}/mcp"
 
 
 @asynccontextmanager
@@ -212,20 +199,8 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 ) -> None:
     """Nor is one that breaks off an error of the server."""
     monkeypatch.setattr(application, "BODY_SECONDS", 0.2)
-    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
-    head += b"Content-Type: application/json\r\nAccept: application/json\r\n\r\n{"
     async with listening(client) as address:
-        port = httpx2.URL(address).port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head)
-        async with asyncio.timeout(PATIENCE):
-            answered = await reader.readline()
-        writer.close()
-        _, gone = await asyncio.open_connection("127.0.0.1", port)
-        gone.write(head)
-        await gone.drain()
-        gone.close()
-        await asyncio.sleep(0.3)
+        answered = await stalled(address)
 
     assert b" 408 " in answered
     assert "Traceback" not in capfd.readouterr().err

@@ -20,7 +20,7 @@ from mull.connection import connect
 from mull.quota import quota_id
 from tests.conftest import served, until, until_asked
 from tests.scripted import ScriptedModel
-from tests.workflows.serving import KEYS, bearers, browsing, chat, listening
+from tests.workflows.serving import KEYS, bearers, browsing, chat, listening, stalled
 from tests.workflows.turn import running
 
 FIVE = ["5"] * 10
@@ -198,19 +198,8 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 ) -> None:
     """Nor is one that breaks off an error of the server."""
     monkeypatch.setattr(application, "BODY_SECONDS", 0.2)
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
-    head += b"Content-Type: application/json\r\n\r\n{"
     async with listening(client) as address:
-        port = httpx.URL(address).port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head)
-        answered = await reader.readline()
-        writer.close()
-        _, gone = await asyncio.open_connection("127.0.0.1", port)
-        gone.write(head)
-        await gone.drain()
-        gone.close()
-        await asyncio.sleep(0.3)
+        answered = await stalled(f"{address}/chat/completions")
 
     assert b" 408 " in answered
     assert "Traceback" not in capfd.readouterr().err

@@ -44,6 +44,8 @@ MOST = 512 * 1024
 # Six bytes in JSON, as every control character is.
 SIX = "\x01"
 NAME = SIX * 200
+# A control character is not part of a model's name.
+MODEL = "\U0001f600" * 200
 SPENT = Spending(
     calls=1, input_tokens=10**9, output_tokens=10**9, cached_tokens=10**9, cost_usd=0.1234567890123
 )
@@ -57,7 +59,7 @@ BOUNDS = {
     "temperature": 1.9999999999999,
     "seed": 2**31,
     "max_output_tokens": 32_768,
-    "model": NAME,
+    "model": MODEL,
 }
 
 
@@ -121,7 +123,7 @@ def judged(revisions: int, judges: int, sources: int, **framing: Any) -> Largest
         for name in names
         for place in range(20)
     ]
-    panel = [NAME[:-1] + chr(97 + place) for place in range(judges)]
+    panel = [MODEL[:-1] + chr(97 + place) for place in range(judges)]
     judgements = [
         json.dumps({"feedback": points, "criteria_scores": dict.fromkeys(names, 0.1 + at / 20)})
         for at in range(drafted)
@@ -171,7 +173,7 @@ def researched() -> Largest:
         "prompt": six(100_000),
         "mode": "research",
         "docs": SIX * 4_096,
-        "judge": NAME,
+        "judge": MODEL,
         "passages": 20,
         "max_revisions": 10,
         "packages": ["p" * 100] * 50,
@@ -336,7 +338,7 @@ class Hard:
             "system": self.text(shown // 3),
             "context": [self.text(shown // 3)] * 2,
             "approve": [rule] * (RULES_BYTES // (len(json.dumps(rule)) + 10)),
-            "tools": ["hard", *(f"{number:0>64}" for number in range(99))],
+            "tools": ["hard", *(f"t{number:0>63}" for number in range(99))],
             "docs": "/" + "d" * 4_000,
             "options": {"stop": [self.text(200)] * 4},
         }
@@ -349,7 +351,17 @@ class Hard:
             """Return what is hard to compress."""
             return f"{number} {self.text(RESULT_BYTES)}"
 
-        return ToolActivities(functions_of(hard))
+        return ToolActivities(functions_of(hard, *map(idle, range(99))))
+
+
+def idle(number: int) -> Any:
+    """Make a tool with a long name, which nobody calls."""
+
+    def named() -> str:
+        raise AssertionError
+
+    named.__name__ = f"t{number:0>63}"
+    return tool(read_only=True)(named)
 
 
 def turning(client: Client, model: ScriptedModel, hard: Hard) -> AbstractAsyncContextManager[None]:

@@ -70,7 +70,7 @@ async def test_unknown_environment(found: Named) -> None:
     episode.live = LiveEnvironments([found])
 
     with pytest.raises(
-        ApplicationError, match="no environment 'chess'; there are code, number"
+        ApplicationError, match="unknown environment 'chess'; the worker has code, number"
     ) as caught:
         await episode.begin()
 

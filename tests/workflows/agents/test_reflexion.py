@@ -219,7 +219,10 @@ async def test_a_planner_that_fails_at_first_fails_the_run(client: Client) -> No
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        ({"environment": "nowhere"}, "no environment 'nowhere'; there are code, counting, hidden"),
+        (
+            {"environment": "nowhere"},
+            "unknown environment 'nowhere'; the worker has code",
+        ),
         ({"task": "many"}, "'many' is no number"),
     ],
 )
