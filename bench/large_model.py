@@ -1,6 +1,6 @@
 """Train random weights of the shapes of a 7B model on a GPU: memory and time of each stage.
 
-    python -m bench.large_model [--rows 32] [--tokens 1000]
+    python -m bench.large_model [--rows 32] [--tokens 1000] [--methods dpo kto rloo ppo]
 
 The shapes are those of Qwen2.5-7B, and the weights are in bf16; a row has --tokens tokens, a tenth
 of them the reflection. Each stage is a few steps by the request's defaults, in its own process,
@@ -53,6 +53,7 @@ STAGES = (
     ("reflector", "rloo", 0.125),
     ("reflector", "ppo", 0.25),
 )
+METHODS = [method for stage, method, _ in STAGES if stage == "reflector"]
 TOO_MANY = 16
 
 
@@ -143,6 +144,7 @@ def main() -> None:
     given = parser(__doc__, 1)
     given.add_argument("--rows", type=int, default=32)
     given.add_argument("--tokens", type=int, default=1_000)
+    given.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     options = given.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -156,6 +158,8 @@ def main() -> None:
             f"{'steps':>7}{'seconds':>9}"
         )
         for stage, method, epochs in STAGES:
+            if stage == "reflector" and method not in options.methods:
+                continue
             asked = task(stage, method, epochs=epochs)
             seen = run(root, asked)
             estimate, rows = needed(asked, shape, options.tokens, gpu=True)

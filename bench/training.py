@@ -4,7 +4,7 @@
         [--turned none "every other" "random half"]
     .venv-train/bin/python -m bench.training --kills 10 [--methods …]
     .venv-train/bin/python -m bench.training --real [--sweep] [--hours 6] [--rounds 3] [--methods …]
-        [--tasks FILE] [--foreign FILE] [--pairing positive]
+        [--at-once 1] [--rows-at-once N] [--tasks FILE] [--foreign FILE] [--pairing positive]
 
 Needs the extra `train`. A rule (`bench.tiny_llama`) decides what is good; the trainers and the
 reward model do not know it: they have a replay buffer of rated pairs, a fifth of which is held out.
@@ -26,7 +26,8 @@ With `--real` the model is SmolLM2, of 135 million parameters, and the tasks tho
 reward model tested on 10 more. The share of right ones is measured on these, of six reflections on
 each, and on 40 others, in other words, of three. `--sweep` first trains by each method with the
 default and with two learning rates and two ranks around it, of the same scale, one seed each, and
-goes on with the best one on the 10. It begins no training after `--hours`. With `--foreign FILE`
+goes on with the best one on the 10. It begins no training after `--hours`. `--at-once` is for a GPU
+with room for several. With `--foreign FILE`
 the share is also measured on the tasks of another author's file: JSON Lines with `question`,
 `things`, `right` and `told`. With `--tasks FILE` it learns from the first 50 tasks of such a file
 instead, in the file's order, and the others are the rest, ten or more.
@@ -42,8 +43,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -202,91 +205,148 @@ def kill(root: Path, base: Path, options: argparse.Namespace) -> list[str]:
     return missed
 
 
+class Puzzles(NamedTuple):
+    """Where the tasks come from, and how pairs on them are labelled."""
+
+    tasks: Path | None
+    foreign: Path | None
+    pairing: Pairing
+
+
+class Training(NamedTuple):
+    """One training of SmolLM2: its method, its seed and the settings that are not the default.
+
+    Those of a sweep are measured on the tasks held out alone. `until` is a time of
+    `time.monotonic` after which none begins.
+    """
+
+    puzzles: Puzzles
+    method: Method
+    seed: int
+    given: Mapping[str, float]
+    rows_at_once: int | None
+    until: float
+    sweep: bool = False
+
+
 def to_learn(
-    options: argparse.Namespace,
+    puzzles: Puzzles,
 ) -> tuple[Mapping[str, Puzzle], Mapping[str, Sequence[Puzzle]]]:
     """List the tasks to learn from, and the reflections to write on others, by their kind."""
     tasks, others = real_model.TASKS, real_model.OTHERS
-    if options.tasks is not None:
-        made = real_model.read(options.tasks)
+    if puzzles.tasks is not None:
+        made = real_model.read(puzzles.tasks)
         if len(made) < len(tasks) + LEAST_OTHERS:
-            raise SystemExit(f"{options.tasks} has {len(made)} tasks: give 60 or more.")
+            raise SystemExit(f"{puzzles.tasks} has {len(made)} tasks: give 60 or more.")
         tasks, others = dict(zip(tasks, made, strict=False)), made[len(tasks) :]
-    foreign = {} if options.foreign is None else {"foreign": real_model.read(options.foreign)}
+    foreign = {} if puzzles.foreign is None else {"foreign": real_model.read(puzzles.foreign)}
     return tasks, {kind: 3 * some for kind, some in {"others": others, **foreign}.items()}
+
+
+@cache
+def collected(puzzles: Puzzles, seed: int) -> tuple[list[RatedPair], list[Puzzle]]:
+    """Collect a replay buffer, and list six reflections to write on each task held out."""
+    tasks, _ = to_learn(puzzles)
+    held = random.Random(seed).sample(list(tasks), len(tasks) // HELD_OUT)
+    pairs = [
+        pair.model_copy(update={"held_out": pair.task in held})
+        for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
+    ]
+    return pairs, 6 * [tasks[name] for name in held]
+
+
+@cache
+def untrained(puzzles: Puzzles, seed: int, name: str) -> Measured:
+    """Measure the model before training, on tasks of one kind."""
+    reflections = to_learn(puzzles)[1].get(name) or collected(puzzles, seed)[1]
+    return real_model.measure("toy", reflections, seed)
+
+
+def trained(asked: Training) -> float:
+    """Train, print the shares, and return that on other tasks or, in a sweep, on those held out."""
+    puzzles, method, seed = asked.puzzles, asked.method, asked.seed
+    if time.monotonic() > asked.until:
+        print(f"{method:8} is left out: the time is up", flush=True)
+        return math.nan
+    pairs, held_out = collected(puzzles, seed)
+    known: dict[str, Any] = {
+        "model": "toy",
+        "temperature": real_model.TEMPERATURE,
+        "pairing": puzzles.pairing,
+        "rows_at_once": asked.rows_at_once,
+    }
+    others, shares = {} if asked.sweep else to_learn(puzzles)[1], dict[str, float]()
+    with tempfile.TemporaryDirectory() as folder:
+        learned = asyncio.run(learn(Path(folder), method, seed, pairs, **known, **asked.given))
+        used = learned.stages["reflector"].settings
+        for name, of in {"held out": held_out, **others}.items():
+            before = untrained(puzzles, seed, name)
+            after = real_model.measure(learned.folder, of, seed)
+            gain, error = after.gain(before)
+            print(
+                f"{method:8}{used['learning_rate']:9.1e}{used['lora_rank']:5.0f}{seed:5} "
+                f"{name:8}{before.share_good:8.2f}{after.share_good:7.2f}{gain:7.2f}{error:7.3f}"
+                f"  {ending(before, after, learned):9}{learned.seconds:9.0f}",
+                flush=True,
+            )
+            shares[name] = after.share_good or 0.0
+    return shares["held out" if asked.sweep else "others"]
+
+
+def around(method: Method) -> list[dict[str, float]]:
+    """List the default of a method, and two learning rates and ranks around it."""
+    usual = RECIPES[1e9][method]
+    return [{}] + [
+        {
+            "learning_rate": usual.learning_rate * rate,
+            "lora_rank": usual.lora_rank * rank,
+            "lora_alpha": usual.lora_alpha * rank,
+        }
+        for rate, rank in product((0.5, 2), (0.5, 2))
+    ]
 
 
 def real(options: argparse.Namespace) -> None:
     """Train SmolLM2, and print the share of right reflections on unseen tasks."""
     until = time.monotonic() + 3_600 * options.hours
-    tasks, others = to_learn(options)
-    for temperature in (real_model.TEMPERATURE, 0.9):
-        found = real_model.measure("toy", list(tasks.values()), temperature=temperature)
-        said = f"before, on the tasks that it learns from, at {temperature}"
-        print(f"{said}: {found.share_good:.2f}")
-    print(
-        f"{'method':8}{'rate':>9}{'rank':>5}{'seed':>5} {'tasks':8}{'before':>8}{'after':>7}"
-        f"{'gain':>7}{'error':>7}  {'ending':9}{'seconds':>9}",
-        flush=True,
-    )
+    puzzles = Puzzles(options.tasks, options.foreign, options.pairing)
+    tasks, _ = to_learn(puzzles)
+    # Each in a process of its own, since a GPU's state does not survive a fork.
+    with ProcessPoolExecutor(options.at_once, get_context("spawn")) as pool:
 
-    @cache
-    def collected(seed: int) -> tuple[list[RatedPair], list[Puzzle]]:
-        """Collect a replay buffer, and list six reflections to write on each task held out."""
-        held = random.Random(seed).sample(list(tasks), len(tasks) // HELD_OUT)
-        pairs = [
-            pair.model_copy(update={"held_out": pair.task in held})
-            for pair in real_model.rated_pairs(tasks, real_model.ROLLOUTS, seed)
-        ]
-        return pairs, 6 * [tasks[name] for name in held]
+        def begin(
+            method: Method, seed: int, given: Mapping[str, float], *, sweep: bool = False
+        ) -> Future[float]:
+            asked = Training(puzzles, method, seed, given, options.rows_at_once, until, sweep)
+            return pool.submit(trained, asked)
 
-    @cache
-    def untrained(name: str, seed: int) -> Measured:
-        return real_model.measure("toy", others.get(name) or collected(seed)[1], seed)
-
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-
-        def trained(method: Method, seed: int, given: dict[str, float], *, sweep: bool) -> float:
-            """Train, and return the share on other tasks; to choose settings, on those held out."""
-            if time.monotonic() > until:
-                print(f"{method:8} is left out: the time is up")
-                return math.nan
-            pairs, held_out = collected(seed)
-            known: dict[str, Any] = {"model": "toy", "temperature": real_model.TEMPERATURE, **given}
-            known["pairing"] = options.pairing
-            learned = asyncio.run(learn(root, method, seed, pairs, **known))
-            used, shares = learned.stages["reflector"].settings, dict[str, float]()
-            for name, of in {"held out": held_out, **({} if sweep else others)}.items():
-                before = untrained(name, seed)
-                after = real_model.measure(learned.folder, of, seed)
-                gain, error = after.gain(before)
-                print(
-                    f"{method:8}{used['learning_rate']:9.1e}{used['lora_rank']:5.0f}{seed:5} "
-                    f"{name:8}{before.share_good:8.2f}{after.share_good:7.2f}{gain:7.2f}{error:7.3f}"
-                    f"  {ending(before, after, learned):9}{learned.seconds:9.0f}",
-                    flush=True,
-                )
-                shares[name] = after.share_good or 0.0
-            return shares["held out" if sweep else "others"]
-
+        for temperature in (real_model.TEMPERATURE, 0.9):
+            said = f"before, on the tasks that it learns from, at {temperature}"
+            found = pool.submit(
+                real_model.measure, "toy", list(tasks.values()), temperature=temperature
+            )
+            print(f"{said}: {found.result().share_good:.2f}")
+        print(
+            f"{'method':8}{'rate':>9}{'rank':>5}{'seed':>5} {'tasks':8}{'before':>8}{'after':>7}"
+            f"{'gain':>7}{'error':>7}  {'ending':9}{'seconds':>9}",
+            flush=True,
+        )
+        sweeps = {
+            method: [begin(method, 0, given, sweep=True) for given in around(method)]
+            for method in options.methods
+            if options.sweep
+        }
+        rounds = dict[Method, list[Future[float]]]()
         for method in options.methods:
-            best: dict[str, float] = {}
+            given: Mapping[str, float] = {}
             if options.sweep:
-                usual = RECIPES[1e9][method]
-                around = [
-                    {
-                        "learning_rate": usual.learning_rate * rate,
-                        "lora_rank": usual.lora_rank * rank,
-                        "lora_alpha": usual.lora_alpha * rank,
-                    }
-                    for rate, rank in product((0.5, 2), (0.5, 2))
+                shares = [
+                    0.0 if math.isnan(one := each.result()) else one for each in sweeps[method]
                 ]
-                tried: list[dict[str, float]] = [{}, *around]
-                shares = [trained(method, 0, one, sweep=True) for one in tried]
-                best = max(zip(shares, tried, strict=True), key=lambda one: one[0])[1]
-            shares = [trained(method, seed, best, sweep=False) for seed in range(options.rounds)]
-            reached = [one for one in shares if not math.isnan(one)]
+                given = max(zip(shares, around(method), strict=True), key=lambda one: one[0])[1]
+            rounds[method] = [begin(method, seed, given) for seed in range(options.rounds)]
+        for method, begun in rounds.items():
+            reached = [one for each in begun if not math.isnan(one := each.result())]
             print(f"{method:8} after {quartiles(reached) if reached else 'nothing'}", flush=True)
 
 
@@ -302,6 +362,8 @@ def main() -> None:
     given.add_argument("--pairing", choices=pairings, default="ordered", help="of SmolLM2's pairs")
     given.add_argument("--tasks", type=Path, help="learn from the first 50 tasks of a file")
     given.add_argument("--foreign", type=Path, help="tasks of a file, to measure on as well")
+    given.add_argument("--at-once", type=int, default=1, help="trainings of SmolLM2 at once")
+    given.add_argument("--rows-at-once", type=int, help="as in mull train, for SmolLM2")
     given.add_argument("--hours", type=float, default=6.0, help="begin no training after this time")
     options = given.parse_args()
     if options.real:

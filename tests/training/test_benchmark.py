@@ -50,16 +50,16 @@ def test_tasks_of_a_file_are_split_in_its_order(tmp_path: Path) -> None:
     """It learns from the first fifty, and is measured on the rest three times each."""
     file, tasks = tmp_path / "tasks.jsonl", [puzzle(f"task-{number}") for number in range(60)]
     lines = [json.dumps(task._asdict()) for task in tasks]
-    options = argparse.Namespace(tasks=file, foreign=None)
+    puzzles = training.Puzzles(file, None, "ordered")
     file.write_text("\n".join(lines))
 
-    learned, others = training.to_learn(options)
+    learned, others = training.to_learn(puzzles)
 
     assert [task.told for task in learned.values()] == [task.told for task in tasks[:50]]
     assert [task.told for task in others["others"]] == 3 * [task.told for task in tasks[50:]]
     file.write_text("\n".join(lines[:59]))
     with pytest.raises(SystemExit, match="has 59 tasks: give 60 or more"):
-        training.to_learn(options)
+        training.to_learn(puzzles)
 
 
 def test_it_prints_quartiles(
