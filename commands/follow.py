@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text as Line
@@ -264,7 +265,7 @@ def show_result(
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
     why_not = against(loop, result, wanted)
     if wanted.as_json:
-        sys.stdout.write(result.model_dump_json() + "\n")
+        print_record(run, result, loop.doubt(result, wanted.required))
     else:
         console = Console(stderr=loop.writes)
         if loop.reply is not None:
@@ -282,15 +283,24 @@ def show_result(
         say_further(run)
     if why_not:
         tell(why_not)
-    return Exit.BELOW_BAR if why_not or (loop.answers and answer is None) else Exit.DONE
+    return Exit.BELOW_BAR if why_not else Exit.DONE
+
+
+def print_record(run: Run[Any], record: Any, doubt: str = "") -> None:
+    """Print the record of a run as JSON, with its id and, where it has ended, its doubt."""
+    document = {"id": run.id, "doubt": doubt or None, **dict(record)}
+    sys.stdout.write(to_json(document, inf_nan_mode="null").decode() + "\n")
 
 
 def against(loop: Loop, result: Any, wanted: Wanted) -> str:
     """Say what speaks against building on a result: a bar that it misses, or a doubt."""
     if wanted.required is not None and (missed := loop.below(result, wanted.required)):
         return f"Not to be built on: {missed}, which was required."
-    doubt = "" if wanted.accept_any else loop.doubt(result)
-    return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
+    missing = loop.answers and getattr(result, result.answer_field) is None
+    if not result.doubt or (wanted.accept_any and not missing):
+        return ""
+    said = f"Not to be built on: {result.doubt}."
+    return said if missing else f"{said} With --accept-any the exit code is 0."
 
 
 def say_further(run: Run[Any]) -> None:

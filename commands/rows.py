@@ -105,11 +105,10 @@ async def _row(client: Client, loop: Loop, required: Any, told: bool, made: Batc
 
 def _outcome(result: Any, loop: Loop, required: Any) -> Row:
     answer = loop.sheet(result).answer
-    below = None if required is None else loop.below(result, required)
     return {
         "status": "completed",
         "answer": answer.content if answer else None,
-        "doubt": below or loop.doubt(result) or (None if answer else "there is no answer"),
+        "doubt": loop.doubt(result, required) or None,
         "tokens": result.usage.tokens,
         "cost_usd": result.usage.cost_usd,
         "stop_reason": result.stop_reason,

@@ -1,7 +1,6 @@
 """`show`, `watch`, `list` and `report`: reading runs."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -28,7 +27,7 @@ from commands.command import (
     tell,
     write_file,
 )
-from commands.follow import ended_badly, follow, say_further, show_result
+from commands.follow import ended_badly, follow, print_record, say_further, show_result
 from commands.found import reach, status_words
 from commands.measuring.replay import log_line
 from commands.options import Wanted
@@ -58,6 +57,7 @@ COUNTED = {
     "ReflexionWorkflow": "episode",
     "RetroformerWorkflow": "episode",
 }
+DOUBT = "  not to be built on: "
 # A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
 # Runs of a list for which the server is asked for more, and turns of a session that it shows.
@@ -98,7 +98,7 @@ async def show(
         return show_result(found, sheet, result, run_id, wanted, decisions=True)
     seen = await found.look()
     if as_json:
-        sys.stdout.write(seen.model_dump_json() + "\n")
+        print_record(found, seen)
     else:
         sheet = loop.sheet(seen)
         print_sheet(Console(), sheet, subject=True, decisions=True)
@@ -251,14 +251,16 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
 
 async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     """Make a row; only for the `newest` runs the server is asked for more than the list has."""
-    found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
-    loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
-    asked = turns = None
     # A list needs no key, and shows no text that is encrypted.
     clear = client.data_converter.payload_codec is None
+    found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
+    asked = doubt = turns = None
     # The SDK raises a KeyError for an unknown encoding, and a codec any error.
     with suppress(UnreadableError, RPCError, ValueError, KeyError, RuntimeError):
-        asked = await run.memo_value(ASKED, None, type_hint=str) if clear else None
+        if clear:
+            asked = await run.memo_value(ASKED, None, type_hint=str)
+            doubt = await run.memo_value("doubt", None, type_hint=str)
         if newest and loop is SESSION:
             its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
             turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
@@ -276,6 +278,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
         "started": run.start_time.isoformat(timespec="seconds"),
         "asked": asked,
         "turns": turns,
+        "doubt": doubt,
         **{name: found.get(name) for name in SHOWN},
     }
 
@@ -309,6 +312,8 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
         label = "turns" if len(turns) < MOST_READ else "newest turns"
         below = f"{label}: {' to '.join(dict.fromkeys((turns[-1], turns[0])))}" if turns else asked
         lines += [(f"  {below}", "dim")] if below else []
+        doubt = terminal_safe(row.get("doubt") or "", width - len(DOUBT))
+        lines += [(f"{DOUBT}{doubt}", "yellow")] if doubt else []
     shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:
         shown.append(left_out_words(left_out, width))

@@ -12,6 +12,8 @@ from mull.request import Record, Result, Review
 from mull.run import Decided, DecisionT, RunState, Spending, Usage
 from mull.text import encoded_size
 
+NO_ANSWER = "there is no answer"
+
 
 class RunRecord(Result):
     """What is seen of a run: what `progress` returns while it goes on, and its result in the end.
@@ -116,8 +118,9 @@ class PlainResult(RunRecord):
     @property
     def doubt(self) -> str:
         """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
-        best = None if self.stop_reason == "accepted_by_person" else best_of(self)
-        return best.doubt if best else ""
+        if (best := best_of(self)) is None:
+            return NO_ANSWER
+        return "" if self.stop_reason == "accepted_by_person" else best.doubt
 
 
 def best_of(seen: PlainResult) -> PlainDraft | None:

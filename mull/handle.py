@@ -104,7 +104,7 @@ class Run(Generic[ResultT]):
             except WorkflowFailureError as error:
                 raise ended(self.id, error) from error
         self._named(found)
-        if check and (doubt := self.loop.doubts(found)):
+        if check and (doubt := found.doubt):
             raise DoubtfulError(found, doubt)
         return found
 

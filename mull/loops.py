@@ -52,8 +52,7 @@ class Loop:
     - `reply` returns the sentence printed before the details on standard output.
     - `writes`: the answer is a text that goes to standard output alone, the details to standard
       error. The draft of a run that ended badly is printed too.
-    - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
-      why not to build on it whatever was required.
+    - `below` explains how a result misses a required score, or the bars of an answer.
     - `measures` names what a batch's rows have of a result beside what all have, and `summary`
       makes of these rows a JSON object and tables.
     - `answers`: a run gives one answer, which can be reviewed and reported. `actions` are the
@@ -72,7 +71,6 @@ class Loop:
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
-    doubt: Callable[[Any], str] = lambda result: getattr(result, "doubt", "")
     measures: tuple[str, ...] = ()
     summary: Callable[[Sequence[Any]], Summary] = lambda _: ({}, ())
     actions: tuple[str, ...] = ("accept", "replace")
@@ -84,10 +82,10 @@ class Loop:
     optional_queues: Callable[[Any], tuple[str, ...]] = lambda _request: ()
     further: str = ""
 
-    def doubts(self, result: Any) -> str:
-        """Say why not to build on a result: it is doubtful, or has no answer; empty for others."""
-        missing = self.answers and self.sheet(result).answer is None
-        return self.doubt(result) or ("there is no answer" if missing else "")
+    def doubt(self, result: Any, required: Any = None) -> str:
+        """Say why not to build on a result: it misses a bar, or is doubtful; empty for others."""
+        missed = None if required is None else self.below(result, required)
+        return missed or result.doubt
 
     def stood_at(self, seen: Any) -> Sheet:
         """Build the sheet of a run that ended without a result: nothing in it goes on."""
@@ -205,8 +203,8 @@ BATCH = Loop(
     result=BatchResult,
     sheet=lambda seen, *_: batch.sheet(seen),
     answers=False,
-    further="For the results of a file's lines: mull batch --id {id}. To see the findings, repeat"
-    " the calibrate or compare command with --id {id}.",
+    further="For the results of a file's lines, and their doubts: mull batch --id {id}. To see the"
+    " findings, repeat the calibrate or compare command with --id {id}.",
 )
 SESSION = Loop(
     workflow="SessionWorkflow",

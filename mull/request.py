@@ -168,6 +168,11 @@ class Result(Record):
         """The id of its run, which is known to whoever got it from the server; empty elsewhere."""
         return self._id
 
+    @property
+    def doubt(self) -> str:
+        """Why not to build on it once its run has ended, in a phrase; empty if nothing says so."""
+        return ""
+
     def _repr_html_(self) -> str | None:
         return type(self).drawn_by(self)
 

@@ -216,7 +216,7 @@ def run_sheet(
         busy = busy if waits else ""
         tone: Tone = "plain" if seen.stop_reason in UNDONE else "warning"
         tone = "good" if seen.stop_reason in GOOD else tone
-        tone = "warning" if getattr(seen, "doubt", "") else tone
+        tone = "warning" if seen.doubt else tone
         verdict = Verdict(
             words=signed(made[0].reason, made[0].author) if made else seen.stop_reason,
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,

@@ -206,7 +206,7 @@ async def _run(request: Request, kind: type[ResultT], how: How) -> ResultT:
         _explain(error)
     record = _read(kind, reply)
     record._id = identity
-    if how.check and (doubt := loop_of(request).doubts(record)):
+    if how.check and (doubt := record.doubt):
         said = f"the run {identity} is not to be built on: {doubt}"
         raise ApplicationError(said, type="Doubtful", non_retryable=True)
     return record

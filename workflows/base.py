@@ -175,16 +175,16 @@ class Workflow:
     def _record_end(
         self,
         span: Span,
-        stop_reason: str,
-        explanation: str,
+        result: Any,
         memo: Mapping[str, Any],
         *updates: Update,
     ) -> None:
         """Record how the run ended everywhere but in its result."""
-        self._write(telemetry.STOP_REASON.value_set(stop_reason), *updates)
-        ended = {"stop_reason": stop_reason, "stop_explanation": explanation}
-        workflow.upsert_memo({**ended, **memo})
-        span.set_attribute("mull.stop_reason", stop_reason)
+        self._write(telemetry.STOP_REASON.value_set(result.stop_reason), *updates)
+        ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
+        doubt = {"doubt": result.doubt} if result.doubt else {}
+        workflow.upsert_memo({**ended, **doubt, **memo})
+        span.set_attribute("mull.stop_reason", result.stop_reason)
 
     def written_details(self) -> str:
         """Write where the run stands, for the Web UI."""
@@ -286,11 +286,10 @@ class RunWorkflow(Workflow, Generic[StateT]):
             self._write(*self._updates())
             self._written, self._waits = now, waits
 
-    def _conclude(self, span: Span, memo: Mapping[str, Any], *updates: Update) -> None:
+    def _conclude(self, span: Span, result: Any, memo: Mapping[str, Any], *updates: Update) -> None:
         """Record the outcome everywhere but in the result."""
-        last = self._state.decisions[-1]
-        self._record_end(span, last.stop_reason, last.reason, memo, *self._updates(), *updates)
-        span.set_attributes(self._numbers(last))
+        self._record_end(span, result, memo, *self._updates(), *updates)
+        span.set_attributes(self._numbers(self._state.decisions[-1]))
         for name, metric in telemetry.MEASURES.items():
             if memo.get(name) is not None:
                 metric.record(workflow.metric_meter(), memo[name])

@@ -307,7 +307,7 @@ class BatchWorkflow(Workflow):
     def _conclude(self, span: Span, result: BatchResult) -> BatchResult:
         tokens = base.set_or_clear(telemetry.TOKENS, result.tokens)
         cost = base.set_or_clear(telemetry.COST_USD, result.cost_usd)
-        self._record_end(span, str(result.stop_reason), result.stop_explanation, {}, tokens, cost)
+        self._record_end(span, result, {}, tokens, cost)
         counts = result.model_dump(include={"completed", "failed", "cancelled", "not_started"})
         span.set_attributes({f"mull.batch.{name}": count for name, count in counts.items()})
         return result

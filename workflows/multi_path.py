@@ -105,8 +105,8 @@ class MultiPathWorkflow(DraftWorkflow[Run]):
                 with suppress(Ended):
                     await self._write_and_check()
             result: MultiPathResult = self._state.result()
-            output = (result.output or "")[:400]
-            self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
+            known = {"mode": result.mode, "open": result.open}
+            self._conclude(span, result, {**known, "output": (result.output or "")[:400]})
             return result
 
     async def _write_and_check(self) -> None:

@@ -69,7 +69,7 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
                 await self._revise_until_decided()
             result: ReflectOnResultResult = self._state.result()
             memo = {"draft": (result.draft or "")[:400], "score": result.score}
-            self._conclude(span, memo)
+            self._conclude(span, result, memo)
             return result
 
     async def _prepare(self) -> None:

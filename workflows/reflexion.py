@@ -85,7 +85,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
                 await self._verify()
             result: ReflexionResult = self._state.result()
             known = {"answer": (result.answer or "")[:400], "return": result.best_return}
-            self._conclude(span, known)
+            self._conclude(span, result, known)
             return result
 
     async def _initialise(self) -> bool:

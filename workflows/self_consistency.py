@@ -83,6 +83,7 @@ class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
             telemetry.CALLS_SAVED.record(workflow.metric_meter(), saved)
             self._conclude(
                 span,
+                result,
                 {
                     "answer": (result.final_answer or "")[:400],
                     "confidence": result.consensus_confidence,

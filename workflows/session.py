@@ -61,7 +61,7 @@ class SessionWorkflow(Workflow):
             if self._state.ended is None:
                 workflow.continue_as_new(self._state.going_on())
             result: SessionResult = self._state.record()
-            self._record_end(span, str(result.stop_reason), result.stop_explanation, {})
+            self._record_end(span, result, {})
             span.set_attribute("mull.turns", result.turns)
             return result
 

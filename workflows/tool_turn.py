@@ -83,7 +83,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             while not self._state.stopped:
                 await self._go_on()
             result: ToolTurnResult = self._state.result()
-            self._conclude(span, {"answer": (result.answer or "")[:400]})
+            self._conclude(span, result, {"answer": (result.answer or "")[:400]})
             return result
 
     @workflow.update(description="Allow or deny a tool call that waits for a person")

@@ -336,7 +336,7 @@ class RetroformerTrainingWorkflow(Workflow):
         }
         memo = {**shares, "answer": result.tuned_reflector}
         spent = base.spending(result.usage, result.base_model)
-        self._record_end(span, str(result.stop_reason), result.stop_explanation, memo, *spent)
+        self._record_end(span, result, memo, *spent)
         span.set_attributes(base.known({f"mull.{name}": share for name, share in shares.items()}))
 
     def _under_way(self) -> dict[str, Any]:

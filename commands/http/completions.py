@@ -26,7 +26,7 @@ def facts(chat: Chat, run: str, record: RunRecord, status: str = "completed") ->
     """Say of a run what OpenAI's fields have no place for, by the names of its record."""
     shown = ("stop_reason", "stop_explanation", "warnings", *SHOWN[chat.loop.command])
     known = {name: getattr(record, name) for name in shown if hasattr(record, name)}
-    more = {"doubt": chat.loop.doubts(record) or None} if status == "completed" else {}
+    more = {"doubt": record.doubt or None} if status == "completed" else {}
     cost = record.usage.cost_usd
     return (
         {"id": run, "command": chat.loop.command, "status": status, "cost_usd": cost} | known | more

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mull.request import MOST_LISTED, Finish, Record, Result
 from mull.run import Counts, Usage
+from mull.text import tally_words
 
 RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
 BatchStopReason = Literal["completed", "budget", "finished_by_person"]
@@ -116,3 +117,9 @@ class BatchResult(Result):
     def ended(self) -> bool:
         """True once no run goes on, and no more will be started."""
         return self.stop_reason is not None and not (self.running or self.under_way)
+
+    @property
+    def doubt(self) -> str:
+        """Say how many runs have no result; what those with one are worth, their own say."""
+        without = self.total - self.completed
+        return f"{without:,} of {tally_words(self.total, 'run')} without a result" * (without > 0)

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from mull.critique.criteria import Criterion, passes
 from mull.critique.evaluation import Evaluation
-from mull.drafts import PlainDraft, RunRecord
+from mull.drafts import NO_ANSWER, PlainDraft, RunRecord
 from mull.run import Decided
 from mull.text import Shown, place, with_sign
 
@@ -111,11 +111,12 @@ class ReflectOnResultResult(RunRecord):
 
         It needs a score where the run gives one, all of its text, and a judge who is sure.
         """
+        if self.best is None:
+            return NO_ANSWER
         if self.score is None and self.stop_reason not in NEEDS_NO_SCORE:
             return "no judge has scored the draft"
-        if self.best is None or self.stop_reason == "accepted_by_person":
-            return ""
-        return self.drafts[self.best].doubt
+        accepted = self.stop_reason == "accepted_by_person"
+        return "" if accepted else self.drafts[self.best].doubt
 
     def below(self, bar: float) -> str | None:
         """Explain how the score misses a required bar, as no score does; None if it meets it."""

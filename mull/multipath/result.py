@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from mull.drafts import Made, RunRecord
+from mull.drafts import NO_ANSWER, Made, RunRecord
 from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.request import Record
@@ -186,9 +186,12 @@ class MultiPathResult(RunRecord):
 
         Tests that pass show that code is whole, whatever was cut off after it.
         """
-        kept = None if self.stop_reason == "accepted_by_person" else kept_of(self)
-        cut = kept is not None and kept.mode == "research" and kept.cut
-        return "" if kept is None else still_open(self) or ("the report was cut off" if cut else "")
+        if (kept := kept_of(self)) is None:
+            return NO_ANSWER
+        if self.stop_reason == "accepted_by_person":
+            return ""
+        cut = kept.mode == "research" and kept.cut
+        return still_open(self) or ("the report was cut off" if cut else "")
 
     def below(self, _: float) -> str | None:
         """Describe what is still open; None if nothing is."""

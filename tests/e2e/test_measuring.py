@@ -325,13 +325,15 @@ async def test_a_batch_is_shown_and_finished(cli: Cli, client: Client, tmp_path:
     shown = cli("show", run)
 
     findings = f"repeat the calibrate or compare command with --id {run}."
+    doubt = "1 of 3 runs without a result"
     assert "2 of 3 runs ended" in standing.stdout
     assert "1 running, 0 failed, 0 cancelled, 0 not started" in standing.stdout
     assert (document["done"], document["total"]) == (2, 3)
     assert finished.returncode == 0
     result = json.loads(watched.stdout)
     assert (result["stop_reason"], result["completed"]) == ("finished_by_person", 2)
-    assert (watched.returncode, shown.returncode) == (0, 0)
+    assert (watched.returncode, shown.returncode, result["doubt"]) == (4, 4, doubt)
+    assert f"Not to be built on: {doubt}. With --accept-any" in shown.stderr
     assert 'finished by "ann" (unverified) (finished_by_person)' in " ".join(shown.stdout.split())
     assert all(findings in " ".join(each.stderr.split()) for each in (standing, shown))
 

@@ -76,7 +76,12 @@ def test_what_is_cut_off_or_a_guess_is_exit_code_4(cli: Cli, seed: int, doubt: s
     assert f"Not to be built on: {doubt}. With --accept-any the exit code is 0." in done.stderr
     assert f"not to be built on: {doubt}" in " ".join(done.stderr.split())
     assert shown.stderr.startswith(f"Not to be built on: {doubt}.")
-    assert json.loads(shown.stdout)["draft"] == done.stdout
+    document, row = json.loads(shown.stdout), listed(cli, run)
+    assert (document["id"], document["doubt"], document["draft"]) == (run, doubt, done.stdout)
+    assert (row["doubt"], f"  not to be built on: {doubt[:30]}" in cli("list").stdout) == (
+        doubt,
+        True,
+    )
     assert (batch.returncode, json.loads(batch.stdout)["doubt"]) == (4, doubt), batch.stderr
 
 

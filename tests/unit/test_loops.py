@@ -1,6 +1,7 @@
 """What the command line knows of each workflow type, and what it prints of a run that ended."""
 
 import io
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from commands import follow, terminal
 from commands.options import Wanted
 from commands.terminal import print_sheet
+from mull.batch.result import BatchResult
 from mull.critique.evaluation import Confidence
 from mull.critique.request import ReflectOnResultRequest
 from mull.drafts import PlainDraft, PlainResult
@@ -152,7 +154,7 @@ def test_what_is_doubtful_is_exit_code_4(
     """It is said why; --accept-any makes it 0, and never a bar that was asked for."""
     code, said = shown(loop, ended), capsys.readouterr().err
 
-    assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
+    assert (ended.doubt, code) == (doubt, 4 if doubt else 0)
     assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
     assert not doubt or loop.sheet(ended).verdict.tone in {"warning", "bad"}
     assert shown(loop, ended, accept_any=True) == 0
@@ -169,9 +171,36 @@ def test_what_is_doubtful_is_exit_code_4(
         (MULTIPATH, routed(None).result()),
     ],
 )
-def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
-    """There is nothing that --accept-any could accept."""
+def test_no_answer_at_all_is_exit_code_4(
+    loop: Loop, ended: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is nothing that --accept-any could accept, so it is not named."""
     assert (shown(loop, ended), shown(loop, ended, accept_any=True)) == (4, 4)
+    said = capsys.readouterr().err
+    assert (said.count("Not to be built on: there is no "), said.count("any")) == (2, 0)
+
+
+@pytest.mark.parametrize("required", [None, 0.9])
+def test_the_json_has_the_id_and_the_doubt(
+    required: float | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both first, beside the record; a bar that is missed is a doubt, and null says none."""
+    assert shown(CRITIQUE, DRAFTED, as_json=True, required=required) == (4 if required else 0)
+
+    document = json.loads(capsys.readouterr().out)
+    missed = "score 0.80 is below 0.9"
+    assert list(document.items())[:2] == [("id", "agent-kafka"), ("doubt", required and missed)]
+    assert type(DRAFTED).model_validate(document) == DRAFTED
+
+
+def test_a_batch_tells_how_many_runs_have_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a script which reads the batch alone learns of it."""
+    known: dict[str, Any] = {"failed": 1, "cancelled": 0, "not_started": 0, "tokens": 1}
+    whole = BatchResult(total=3, completed=3, cost_usd=None, stop_reason="completed", **known)
+    short = whole.model_copy(update={"completed": 2})
+
+    assert (shown(BATCH, whole), shown(BATCH, short)) == (0, 4)
+    assert "Not to be built on: 1 of 3 runs without a result." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

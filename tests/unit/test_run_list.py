@@ -97,6 +97,16 @@ def test_a_question_stands_below_its_run() -> None:
     assert shown(60, [session | {"turns": many}])[-1].startswith("  newest turns: bugs-turn-")
 
 
+def test_a_run_that_is_not_to_be_built_on_is_marked() -> None:
+    """Below its question, with the reason, on one line that fits."""
+    doubted = row(ASK, "SelfConsistencyWorkflow", asked="Is 91 prime?", doubt="the votes " * 9)
+
+    lines = shown(60, [doubted, row("b", "SelfConsistencyWorkflow", doubt=None)])
+
+    assert lines[4].startswith("  not to be built on: the votes the votes")
+    assert (len(lines[4]), lines[4][-1], lines[5][:2]) == (60, "…", "b ")
+
+
 async def test_a_text_that_can_t_be_read_leaves_its_row() -> None:
     """Whoever lists runs may lack the codec that another client had."""
 
