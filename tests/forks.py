@@ -1,8 +1,8 @@
 """Commands and workers as processes that have imported all they need before they start.
 
-An import of LiteLLM takes five seconds, which is no fact of most tests. Each process is forked from
-one that has it, and is one like any other: it has its own environment, prints, ends and is killed.
-Tests of starting itself run the files as users do.
+An import of LiteLLM takes five seconds, and one of TRL six, which is no fact of most tests. Each
+process is forked from one that has them, and is one like any other: it has its own environment,
+prints, ends and is killed. Tests of starting itself run the files as users do.
 """
 
 import gc
@@ -21,7 +21,11 @@ import commands
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-ADAPTERS = ("documents.folder", "language_model.embedded", "language_model.litellm_model")
+# What can not be imported, as without the extra `train`, is left out.
+ADAPTERS = (
+    "documents.folder", "language_model.embedded", "language_model.litellm_model",
+    "training.trainers",
+)  # fmt: skip
 
 
 def _server() -> ForkServerContext:

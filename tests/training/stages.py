@@ -2,19 +2,23 @@
 
 import json
 import os
+import resource
 import shutil
-import sys
 from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from subprocess import PIPE, Popen
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, NamedTuple, TextIO
 
 from activities.training.artifacts import run_folder, write_buffer
 from activities.training.port import StageTask
 from activities.training.stage import Attempts
 from bench.tiny_llama import rated_pairs
 from mull.agents.rating import RatedPair
+from tests import forks
 
+# For what stages are forked from. More threads would add up in another order each time.
+os.environ["OMP_NUM_THREADS"] = "1"
 RUN = "train-1"
 Line = dict[str, Any]
 
@@ -45,43 +49,43 @@ def artifacts(folder: Path, base: Path, pairs: Sequence[RatedPair] | None = None
     return folder
 
 
-def start(root: Path, asked: StageTask, file_bytes: str = "unlimited") -> Popen[str]:
+class Stage(NamedTuple):
+    """The process of a stage, and the ends of its pipes."""
+
+    process: ForkServerProcess
+    stdin: TextIO
+    stdout: TextIO
+
+
+def start(root: Path, asked: StageTask, file_bytes: int = resource.RLIM_INFINITY) -> Stage:
     """Start the program of a stage, which can write files of so many bytes."""
-    variables = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-        "OMP_NUM_THREADS": "1",
-        "MULL_ARTIFACTS": str(root),
-    }
-    command = [
-        "prlimit",
-        f"--fsize={file_bytes}",
-        sys.executable,
-        "-m",
-        "activities.training.stage",
-    ]
-    log = (run_folder(root, RUN) / f"{asked.stage}.log").open("ab")
-    with log:
-        process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=log, env=variables, text=True)
-    assert process.stdin is not None
-    process.stdin.write(f"{asked.model_dump_json()}\n")
-    process.stdin.flush()
-    return process
+    given, said = (Path(mkdtemp()) / name for name in ("stdin", "stdout"))
+    for pipe in (given, said):
+        os.mkfifo(pipe)
+    variables = {"PATH": os.environ["PATH"], "MULL_ARTIFACTS": str(root)}
+    log = run_folder(root, RUN) / f"{asked.stage}.log"
+    process = forks.start(["activities/training/stage.py"], variables, said, log, given)
+    stage = Stage(process, given.open("w"), said.open())
+    for pipe in (given, said):
+        shutil.rmtree(pipe.parent)
+    assert process.pid is not None
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    stage.stdin.write(f"{asked.model_dump_json()}\n")
+    stage.stdin.flush()
+    return stage
 
 
-def lines(process: Popen[str], until: Callable[[Line], bool] = lambda _: False) -> list[Line]:
+def lines(stage: Stage, until: Callable[[Line], bool] = lambda _: False) -> list[Line]:
     """Read what it says, to its end or to a line; then end it by SIGKILL."""
-    assert process.stdout is not None
     said = []
-    for line in process.stdout:
+    for line in stage.stdout:
         said.append(json.loads(line))
         if until(said[-1]):
             break
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    assert process.stdin is not None
-    process.stdin.close()
+    stage.process.kill()
+    stage.process.join()
+    stage.stdin.close()
+    stage.stdout.close()
     return said
 
 

@@ -130,8 +130,7 @@ def test_full_disk_is_one_clear_line(base: Path, tmp_path: Path) -> None:
     """A full disk is said in one line, can be tried again, and leaves nothing that seems done."""
     root = artifacts(tmp_path / "root", base)
 
-    process = start(root, task(), file_bytes="100000")
-    error = lines(process)[-1]["error"]
+    error = lines(start(root, task(), file_bytes=100_000))[-1]["error"]
 
     assert str(root) in error["message"]
     assert "disk" in error["message"]
@@ -144,15 +143,14 @@ def test_full_disk_is_one_clear_line(base: Path, tmp_path: Path) -> None:
 def test_end_of_worker_ends_training(base: Path, tmp_path: Path) -> None:
     """A process whose standard input ends, as when its worker dies, ends at once."""
     root = artifacts(tmp_path / "root", base)
-    process = start(root, task(epochs=1_000.0))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert "step" in json.loads(process.stdout.readline())
+    stage = start(root, task(epochs=1_000.0))
+    assert "step" in json.loads(stage.stdout.readline())
 
-    process.stdin.close()
+    stage.stdin.close()
+    stage.process.join(PATIENCE)
 
-    assert process.wait(timeout=PATIENCE) == 1
-    process.stdout.close()
+    assert stage.process.exitcode == 1
+    stage.stdout.close()
 
 
 def test_two_at_once_train_once(base: Path, tmp_path: Path) -> None:
