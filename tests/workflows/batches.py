@@ -7,6 +7,7 @@ from typing import Any
 from temporalio.client import Client
 
 from activities.language_model.port import LanguageModel, ModelCall, PermanentModelError
+from adapters import QUEUES
 from mull.batch.result import BatchResult
 from mull.run import Spending
 from tests import conftest
@@ -28,9 +29,9 @@ def draft_reader(delay: float = 0) -> ScriptedModel:
     return ScriptedModel(judge=judge, write=lambda _: nothing, spending={"judge": JUDGED})
 
 
-def served(client: Client, model: LanguageModel) -> AbstractAsyncContextManager[None]:
-    """Serve every queue without a workflow cache, one workflow task after the other."""
-    return conftest.served(client, model, **ONE_BY_ONE)
+def served(client: Client, model: LanguageModel, *queues: str) -> AbstractAsyncContextManager[None]:
+    """Serve these queues, or all, without a workflow cache, one workflow task after the other."""
+    return conftest.served(client, model, queues or QUEUES, **ONE_BY_ONE)
 
 
 def drafts(*texts: str) -> list[dict[str, str]]:

@@ -388,14 +388,15 @@ async def test_everything_of_a_page_has_the_last_priority(client: Client) -> Non
 async def test_what_is_said_as_a_history_ends_is_not_lost(client: Client) -> None:
     """An accepted `finish_now` or `resume` holds, and no page stays open, however full it is.
 
-    With the worker down, what is sent comes to the workflow in one task.
+    With the worker down, what is sent comes to the workflow in one task. Nobody takes the call of
+    the first page's run before: it would end while the worker goes down, and the next page begin.
     """
-    model = draft_reader(delay=2)
-    async with served(client, model):
+    model = draft_reader()
+    async with served(client, model, "mull"):
         handle = await begin_pages(client, 3, runs_per_execution=3, max_concurrency=1)
         for number, text in enumerate(("score 0.1", "score 0.2")):
             await add(handle, page_of(number, text))
-        await until_asked(model, 1)
+        await standing(handle, running=1)
         first = (await handle.describe()).run_id
     counts = {"completed": 1, "tokens": 100}
     end = {"page": 0, "counts": counts, "stop_reason": "completed", "stop_explanation": ""}
