@@ -24,6 +24,7 @@ from temporalio.worker import (
     Replayer,
     UnsandboxedWorkflowRunner,
     WorkflowInboundInterceptor,
+    WorkflowRunner,
 )
 
 from activities.agents import AgentActivities
@@ -50,6 +51,7 @@ from worker import HELPERS, WORKFLOWS
 from workflows.base import Inbound, Workflow
 
 HERE = Path(__file__).parent
+KINDS = (*WORKFLOWS, *HELPERS)
 # One folder for each released version, to which nothing is added and in which nothing changes. What
 # is new since then is in `unreleased`.
 VERSIONS = sorted(sums.parent for sums in HERE.glob("*/SHA256SUMS"))
@@ -76,15 +78,25 @@ def id_of(path: Path) -> str:
     return path.stem.replace("_", "/")
 
 
-async def replay(path: Path, history: str | None = None) -> None:
-    """Replay a history in Temporal's sandbox. Raises where today's code takes another step."""
+async def replay(
+    path: Path,
+    history: str | None = None,
+    runner: WorkflowRunner = SANDBOX,
+    *more: Interceptor,
+) -> None:
+    """Replay a history. Raises where today's code takes another step.
+
+    Temporal's sandbox loads each workflow that it is given, so it has the history's own alone.
+    """
+    recorded = WorkflowHistory.from_json(id_of(path), history or path.read_text())
+    begun = recorded.events[0].workflow_execution_started_event_attributes
     await Replayer(
-        workflows=[*WORKFLOWS, *HELPERS],
+        workflows=[kind for kind in KINDS if kind.__name__ == begun.workflow_type.name],
         data_converter=DATA_CONVERTER,
-        workflow_runner=SANDBOX,
-        interceptors=[Inbound()],
+        workflow_runner=runner,
+        interceptors=[*more, Inbound()],
         plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(WorkflowHistory.from_json(id_of(path), history or path.read_text()))
+    ).replay_workflow(recorded)
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
@@ -169,13 +181,7 @@ async def test_a_recorded_history_has_the_same_outcome(
     `MULL_GOLDEN=write` writes the outcomes anew, where a change is meant.
     """
     del spans
-    await Replayer(
-        workflows=[*WORKFLOWS, *HELPERS],
-        data_converter=DATA_CONVERTER,
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[Outcomes(), Inbound()],
-        plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(WorkflowHistory.from_json(id_of(path), path.read_text()))
+    await replay(path, None, UnsandboxedWorkflowRunner(), Outcomes())
     golden = path.parent / "outcomes" / path.name
     if os.environ.get("MULL_GOLDEN") == "write":
         golden.parent.mkdir(exist_ok=True)
