@@ -12,13 +12,18 @@ NO_TORCH := torch can not be imported: this is its build for CUDA. Add the index
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := $(TOOLS)
-.PHONY: demo test test-environments test-train lint lock clean house mutants chaos
+.PHONY: demo test tests test-environments test-train lint lock clean house mutants chaos
+# What does not need each other runs side by side: a linter, an install and a suite each leave a core
+# idle much of the time.
+MAKEFLAGS += --jobs=2
 
 demo: $(READY)
 	@$(PYTHON) -m commands.embedded
 
+test: lint tests
+
 # More processes than the two cores that this is meant for, since many tests wait for a server or a clock.
-test: $(TOOLS) lint
+tests: $(TOOLS)
 	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --tb native
 
 # The environments of the extras `puzzles` and `textworld`. Needs gcc, make and Python's headers.
