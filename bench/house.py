@@ -5,7 +5,7 @@
 
 Lines of code are those that are not blank, a comment or a docstring. A question runs through a file
 if it executes a line of a function in it, in the starter or in a running worker, outside of
-imports.
+imports, which are done before.
 """
 
 import ast
@@ -25,10 +25,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from bench import server
 from bench.mutants import ROOT, tracked
+from tests import forks
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 SMALL = 40
@@ -276,29 +276,24 @@ async def walk() -> dict[str, list[str]]:
 
 async def _walk(folder: Path, words: list[str]) -> list[str]:
     folder.mkdir()
-    run = [sys.executable, "-m", "bench.house", "--trace"]
-    known: dict[str, Any] = {"env": {**os.environ, TRACED: str(folder)}, "cwd": ROOT}
-    with (folder / "log").open("wb") as log:
-        worker = await asyncio.create_subprocess_exec(
-            *run, "worker.py", "--queues", "mull,llm", stderr=log, **known
-        )
-        try:
-            # For a minute the server still lists an ended worker as a poller.
-            while b"serving" not in (folder / "log").read_bytes():  # noqa: ASYNC110 - a log
-                await asyncio.sleep(0.2)
-            worker.send_signal(signal.SIGUSR1)
-            starter = await asyncio.create_subprocess_exec(
-                *run, "starter.py", *words, stdout=log, stderr=log, **known
-            )
-            await starter.wait()
-            worker.send_signal(signal.SIGUSR2)
-            await asyncio.sleep(0.5)
-        finally:
-            worker.send_signal(signal.SIGTERM)
-            await worker.wait()
-    if starter.returncode != 0:
-        end = (folder / "log").read_text(errors="replace")[-2_000:]
-        raise RuntimeError(f"{words[0]} ended with {starter.returncode}: {end}")
+    run, log = ["bench/house.py", "--trace"], folder / "log"
+    known = {**os.environ, TRACED: str(folder)}
+    worker = forks.start([*run, "worker.py", "--queues", "mull,llm"], known, log, log)
+    try:
+        # For a minute the server still lists an ended worker as a poller.
+        while not log.exists() or b"serving" not in log.read_bytes():  # noqa: ASYNC110 - a log
+            await asyncio.sleep(0.2)
+        os.kill(worker.pid or 0, signal.SIGUSR1)
+        starter = forks.start([*run, "starter.py", *words], known, log, log)
+        await asyncio.to_thread(starter.join)
+        os.kill(worker.pid or 0, signal.SIGUSR2)
+        await asyncio.sleep(0.5)
+    finally:
+        worker.terminate()
+        await asyncio.to_thread(worker.join)
+    if starter.exitcode != 0:
+        end = log.read_text(errors="replace")[-2_000:]
+        raise RuntimeError(f"{words[0]} ended with {starter.exitcode}: {end}")
     lines = {line for path in folder.glob("*.txt") for line in path.read_text().splitlines()}
     names = {str(Path(line).relative_to(ROOT)) for line in lines}
     return sorted(name for name in names if not name.startswith(("bench/", "tests/", ".")))

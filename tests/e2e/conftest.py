@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,10 +28,10 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @contextmanager
-def worker(environment: dict[str, str], log: Path, *options: str) -> Iterator[None]:
+def worker(environment: dict[str, str], log: Path, *options: str) -> Iterator[ForkServerProcess]:
     process = forks.start(["worker.py", *options], environment, log, log)
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.join(PATIENCE)

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from mull.connection import connect
 from mull.sampling.request import SelfConsistencyRequest
 from tests.conftest import begin, until
 from tests.e2e.conftest import started
+from tests.e2e.conftest import worker as working
 from tests.patience import PATIENCE, Stopwatch, patiently
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
@@ -45,10 +47,11 @@ def start(address: str, queues: str, **more: str) -> Worker:
     return started("worker.py", "--queues", queues, environment=environment, **streams)
 
 
-def seconds_to_end(worker: Worker, number: signal.Signals) -> float:
+def seconds_to_end(worker: Worker | ForkServerProcess, number: signal.Signals) -> float:
+    assert worker.pid is not None
     watch = Stopwatch()
-    worker.send_signal(number)
-    worker.wait(PATIENCE)
+    os.kill(worker.pid, number)
+    (worker.wait if isinstance(worker, subprocess.Popen) else worker.join)(PATIENCE)
     return watch.seconds
 
 
@@ -125,37 +128,35 @@ async def test_how_workers_are_built(client: Client) -> None:
     assert runs.get("max_concurrent_workflow_tasks") == 16
 
 
-def test_stopped_while_it_is_idle(place: Place) -> None:
+@pytest.mark.usefixtures("client")
+async def test_stopped_while_it_is_idle(tmp_path: Path) -> None:
     """Nothing is waited for where no call is in flight, however long a call would have."""
-    with start(place.address, "mull,llm", MULL_MODEL="openai/none") as worker:
-        assert worker.stderr is not None
-        while " serving " not in worker.stderr.readline():
-            assert worker.poll() is None
+    log, known = tmp_path / "log", {**os.environ, "MULL_MODEL": "openai/none"}
+    with working(known, log, "--queues", "mull,llm") as worker:
+        await until_said(log, " serving ")
 
         seconds = seconds_to_end(worker, signal.SIGTERM)
 
-    assert worker.returncode == 0
+    assert worker.exitcode == 0
     assert seconds < min(GRACE.values()) / 2
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-async def test_second_signal(place: Place, client: Client, number: signal.Signals) -> None:
+async def test_second_signal(client: Client, tmp_path: Path, number: signal.Signals) -> None:
+    log, known = tmp_path / "log", {**os.environ, "MULL_MODEL": "openai/scripted"}
     with ScriptedEndpoint(lambda _: Scripted(delay=60)) as endpoint:
-        more = {"OPENAI_API_BASE": endpoint.url, "OPENAI_API_KEY": "scripted"}
-        more["MULL_MODEL"] = "openai/scripted"
-        with start(place.address, "mull,llm", **more) as worker:
-            assert worker.stderr is not None
+        known |= {"OPENAI_API_BASE": endpoint.url, "OPENAI_API_KEY": "scripted"}
+        with working(known, log, "--queues", "mull,llm") as worker:
             handle = await begin(client, {"question": "How much?", "seed": 0})
             await until(lambda: endpoint.requests)
-            assert worker.poll() is None
+            assert worker.exitcode is None
 
-            worker.send_signal(number)
-            while "stopping" not in worker.stderr.readline():
-                assert worker.poll() is None
+            os.kill(worker.pid or 0, number)
+            await until_said(log, "stopping")
             seconds = seconds_to_end(worker, number)
             await handle.terminate()
 
-    assert worker.returncode == 0
+    assert worker.exitcode == 0
     assert seconds < BOUND_SECONDS
 
 
@@ -192,8 +193,7 @@ def environment(place: Place, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
 
 
 async def until_said(log: Path, words: str, count: int = 1) -> None:
-    while log.read_text().count(words) < count:
-        await asyncio.sleep(0.1)
+    await until(lambda: log.exists() and log.read_text().count(words) >= count)
 
 
 async def test_a_run_that_cannot_be_evicted_does_not_keep_a_worker(
@@ -236,17 +236,12 @@ async def test_runs_that_wait_for_a_key_are_a_line_each(
         )
         for number in range(UNREADABLE)
     ]
-    with log.open("wb") as output:
-        worker = started(*["worker.py"], "--queues", "mull", environment=environment, stderr=output)
-    try:
+    with working(environment, log, "--queues", "mull"):
         await until_said(log, "encrypted with the key", UNREADABLE)
         while min([await attempts(run) for run in runs]) < 3:
             await asyncio.sleep(0.1)
-    finally:
         for run in runs:
             await run.terminate()
-        worker.kill()
-        worker.wait()
 
     lines = log.read_text().splitlines()
     told = [line for line in lines if "encrypted with the key 'main-1'" in line]
