@@ -217,12 +217,12 @@ async def test_a_question_does_not_wait_behind_a_batch(
     assert between < 32
 
 
-def test_two_thousand_lines() -> None:
+def test_five_hundred_lines() -> None:
     """Every line is answered once, in histories that stay small, and memory does not grow.
 
     The worker has a process of its own, with no memory but its own.
     """
-    command = [sys.executable, "-m", "bench.batch", "--lines", "2000"]
+    command = [sys.executable, "-m", "bench.batch", "--lines", "500"]
     kept: dict[str, Any] = {"capture_output": True, "text": True}
     # On a busy machine a worker may be silent for longer than by default, and is not lost.
     kept["env"] = {**os.environ, "MULL_HEARTBEAT_SECONDS": "120"}
@@ -230,7 +230,7 @@ def test_two_thousand_lines() -> None:
     found = json.loads(printed.stdout)
     print(found)
 
-    assert (found["completed"], found["calls"]) == (2_000, 2_000)
-    assert found["most_events"] < 1_500
-    assert found["most_bytes"] < 1_000_000
-    assert found["memory_mb_at_the_end"] < found["memory_mb_after_a_tenth"] + 60
+    assert (found["completed"], found["calls"]) == (500, 500)
+    assert found["most_events"] < 375
+    assert found["most_bytes"] < 250_000
+    assert found["memory_mb_at_the_end"] < found["memory_mb_after_a_tenth"] + 15
