@@ -31,7 +31,6 @@ from activities.language_model import port as models
 from activities.language_model.layers import ObservedModel, PacedModel
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxError
-from activities.tools import port as tools
 from activities.tools.activity import ToolActivities
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
@@ -39,9 +38,9 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import Exit, fail, flag, run_page, wrong_usage
-from mull.connection import TASK_QUEUE
 from mull.errors import ConfigurationError
 from mull.multipath.request import Limits
+from mull.queues import PURPOSES
 from mull.request import explain, parse_request
 from mull.turn.approval import ToolRule
 
@@ -52,13 +51,7 @@ WEBHOOK, WEBHOOK_SECRET = "MULL_WEBHOOK", "MULL_WEBHOOK_SECRET"
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
-QUEUES = {
-    "mull": TASK_QUEUE,
-    "llm": models.TASK_QUEUE,
-    "code": sandboxes.TASK_QUEUE,
-    "tools": tools.TASK_QUEUE,
-    "train": training.TASK_QUEUE,
-}
+QUEUES = {name.removeprefix("mull-"): name for name in PURPOSES}
 # The options that only a worker of this queue takes.
 OPTIONS_OF = {
     "mull": ("nexus",),

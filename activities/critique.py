@@ -151,16 +151,12 @@ async def _report(task: WritingTask, written: Written) -> Report | None:
     if not task.guardrails or not set(task.guardrails) <= set(known_guardrails()):
         return None
     revises = task if isinstance(task, RevisionTask) else None
-    checked = Checked(
-        query=task.query,
-        draft=written.text or "",
-        finish_reason=written.finish_reason,
-        cut=written.cut,
+    checked = Checked.of(
+        task,
+        written,
         previous=revises and revises.draft,
         previous_score=revises and revises.score,
-        sources=task.sources,
         material=tuple(task.framing.material),
-        format=task.format,
         asks_for=task.asks_for,
     )
     return await check_draft(CheckTask(checked=checked, guardrails=task.guardrails))

@@ -14,6 +14,7 @@ from mull.drafts import Receipt
 from mull.multipath import cases
 from mull.multipath.extraction import extract_code
 from mull.multipath.markup import unfenced
+from mull.multipath.parts import Critique
 from mull.multipath.prompts import (
     build_code_prompt,
     build_refinement_prompt,
@@ -27,7 +28,6 @@ from mull.multipath.report import assemble, with_checks
 from mull.multipath.request import OUTPUT_BYTES
 from mull.multipath.result import Routing, Source
 from mull.multipath.routing import RouteReply, build_route_prompt, parse_route
-from mull.multipath.state import Critique
 from mull.multipath.suite import Case, Failure, Suite
 from mull.replies import reply_schema
 from mull.request import Record

@@ -254,7 +254,7 @@ def _beside(server: str) -> str | None:
         return None
 
 
-# An option without a value, for which Typer would show a type in help.
+# An option without a value, for which the help of mull-worker would show a type.
 flag = partial(typer.Option, metavar="")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[

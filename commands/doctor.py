@@ -39,6 +39,7 @@ from mull.connection import TASK_QUEUE, unserved
 from mull.errors import ConfigurationError, NoServerError
 from mull.keys import ENCRYPTION_KEYS, KEY_ID, UnreadableError
 from mull.progress import FEW_TRIES
+from mull.queues import PURPOSES, REQUIRED
 from mull.request import PERSON_PRIORITY
 from mull.telemetry import SEARCH_ATTRIBUTES
 from mull.text import tally_words, terminal_safe
@@ -57,15 +58,6 @@ NOT_TAKEN = (
     "If no worker took it, make the version of one current, as its log says.",
     f"If payloads are encrypted, {ENCRYPTION_KEYS} has to be the same here and there.",
 )
-QUEUES = {
-    "mull": "workflows",
-    "mull-llm": "model calls and retrieval",
-    "mull-code": "code in a sandbox",
-    "mull-tools": "tools of turns, environments of agents",
-}
-# Needed only where reflectors are trained.
-OPTIONAL = {"mull-train": "training, tuned reflectors"}
-PURPOSES = QUEUES | OPTIONAL
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
@@ -249,7 +241,7 @@ async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Chec
     of = " of the current version" if lacks else ""
     said = f'No worker{of} is polling task queue "{name}" ({PURPOSES[name]}).'
     start = f"Start `mull-worker --queues {name.removeprefix('mull-')}`"
-    if name in OPTIONAL:
+    if name not in REQUIRED:
         return Check("workers", name, "warning", said, (f"{start} to train a reflector.",))
     return Check("workers", name, "wrong", said, (f"{start}, or `mull dev`.",))
 
@@ -288,7 +280,7 @@ def version_check(version: Version) -> Check:
     said = f"Version {build_id} ({status}) has no worker on {', '.join(lacking)}: its runs wait."
     only = ",".join(queue.removeprefix("mull-") for queue in lacking)
     do = f"Start `mull-worker --queues {only} --build-id {build_id}`."
-    state: State = "warning" if OPTIONAL.keys() >= set(lacking) else "wrong"
+    state: State = "warning" if set(REQUIRED).isdisjoint(lacking) else "wrong"
     return Check("workers", f"version {build_id}", state, said, (do,))
 
 

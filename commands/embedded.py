@@ -225,6 +225,7 @@ def dev(
     approve: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rules for tool calls, as mull-worker's.")
     ] = None,
+    nexus: Annotated[bool, flag("--nexus", help="Serve the Nexus service mull as well.")] = False,
     toy: Annotated[
         bool, flag("--toy", help="Use the toy model, and fetch it if it is not here.")
     ] = False,
@@ -243,6 +244,7 @@ def dev(
     """
     options = [f"--tools={module}" for module in tools or []]
     options += [f"--environments={module}" for module in environments or []]
+    options += ["--nexus"] * nexus
     files = {"--traces": traces, "--mcp": mcp, "--approve": approve}
     options += [f"{name}={file.resolve()}" for name, file in files.items() if file]
     for option, number in (("--port", port), ("--ui-port", ui_port)):

@@ -71,7 +71,7 @@ def train(
         bool,
         flag(
             "--estimate",
-            help="Only print what memory and how many calls it takes.",
+            help="Only print how many calls it takes, and what memory; reads MULL_ARTIFACTS.",
             rich_help_panel=LAST,
         ),
         COMMON,
@@ -160,8 +160,9 @@ class WithMerge(Command):
 def _program(name: str, *arguments: str, given: str = "") -> None:
     """Run a program of the extra `train` on this machine; what it prints is the command's."""
     if find_spec("torch") is None or VARIABLE not in os.environ:
-        missing = VARIABLE if VARIABLE not in os.environ else "the extra `train`"
-        fail(f"`merge` and `--estimate` need {missing}: run them beside the training worker.")
+        missing = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
+        missing = missing if VARIABLE not in os.environ else "install the extra `train`"
+        fail(f"`merge` and the memory of `--estimate` are worked out on this machine: {missing}.")
     from activities.training.activity import variables
 
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)

@@ -26,7 +26,7 @@ from mull.batch.request import LABELS, PAGE_ID, BatchPage, BatchRequest
 from mull.batch.result import BatchResult, BatchRun, RunStatus
 from mull.client import new_id
 from mull.loops import BATCH, Loop
-from mull.text import tally_words, terminal_safe, well_formed
+from mull.text import spaced, tally_words, terminal_safe, well_formed
 
 COLUMNS = (
     "line", "id", "gold", "status", "answer", "stop_reason", "confidence", "probability", "score",
@@ -183,7 +183,7 @@ def _concluded(
     """Say what to do about lines without a result to build on, and return the exit code."""
     failed = counts["failed"] + counts["cancelled"]
     if ended is None:
-        said = (f"{count:,} {status.replace('_', ' ')}" for status, count in counts.items())
+        said = (f"{count:,} {spaced(status)}" for status, count in counts.items())
         tell(f"The batch was cancelled: {', '.join(said)}.")
     if doubtful:
         tell(f"{tally_words(doubtful, 'answer')} not to be built on: see their doubt.")

@@ -6,6 +6,15 @@ WORKFLOWS, LLM = "mull", "mull-llm"
 CODE = "mull-code"
 # Tools, MCP servers and environments; and the training of models.
 TOOLS, TRAIN = "mull-tools", "mull-train"
+PURPOSES = {
+    WORKFLOWS: "workflows",
+    LLM: "model calls and retrieval",
+    CODE: "code in a sandbox",
+    TOOLS: "tools of turns, environments of agents",
+    TRAIN: "training, tuned reflectors",
+}
+# Training is needed only where reflectors are trained.
+REQUIRED = (WORKFLOWS, LLM, CODE, TOOLS)
 
 
 def queue_of(environment: str) -> str:

@@ -21,7 +21,7 @@ from activities.documents.retrieval import (
 )
 from activities.language_model.port import ModelCall, ModelError, ModelReply, PermanentModelError
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
-from mull.multipath.state import Passage
+from mull.multipath.parts import Passage
 from mull.run import Spending
 from mull.turn import midturn
 from mull.turn.tools import AskedCall

@@ -28,10 +28,10 @@ with workflow.unsafe.imports_passed_through():
     from mull import telemetry
     from mull.multipath import loop
     from mull.multipath.loop import Run
+    from mull.multipath.parts import Mode, Node, Passage
     from mull.multipath.request import OUTPUT_BYTES, MultiPathRequest
     from mull.multipath.result import Decision, Draft, MultiPathResult, Routing, StopReason
     from mull.multipath.sheet import sheet
-    from mull.multipath.state import Mode, Node, Passage
     from mull.multipath.suite import Suite
     from mull.request import Review
     from mull.run import Part

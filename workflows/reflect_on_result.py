@@ -229,16 +229,12 @@ class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
 
     async def _run_guardrails(self, draft: Draft) -> Report:
         before = None if draft.revises is None else self._state.drafts[draft.revises]
-        checked = Checked(
-            query=self._request.query,
-            draft=draft.text,
-            finish_reason=draft.finish_reason,
-            cut=draft.cut,
+        checked = Checked.of(
+            self._request,
+            draft,
             previous=before.text if before else None,
             previous_score=before.score if before else None,
-            sources=self._request.sources,
             material=tuple(self._request.material),
-            format=self._request.format,
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
         task = CheckTask(checked=checked, guardrails=self._request.guardrails)

@@ -48,7 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from mull.connection import silence
     from mull.request import INVALID
     from mull.run import add_usage
-    from mull.text import tally_words
+    from mull.text import spaced, tally_words
     from workflows import base
     from workflows.base import Workflow
     from workflows.calls import Call, explain, failure, outcome, settle, work_times
@@ -173,7 +173,7 @@ class RetroformerTrainingWorkflow(Workflow):
             model=request.base_model,
             temperature=request.reflector_temperature,
         )
-        words = f"train the {stage.replace('_', ' ')}"
+        words = f"train the {spaced(stage)}"
         times = {
             **work_times(request.stage_timeout_seconds, request.max_attempts),
             "heartbeat_timeout": timedelta(seconds=max(SILENCE_SECONDS, silence())),

@@ -27,7 +27,8 @@ from activities.documents.roots import (
     read_bytes,
     walk,
 )
-from mull.multipath.state import Passage
+from activities.language_model import toy_file
+from mull.multipath.parts import Passage
 from mull.text import terminal_safe
 
 # Increase it when splitting or storing changes, so that older indexes are not used.
@@ -231,11 +232,9 @@ def pick_passages(ranking: Sequence[Passage], most: int) -> list[Passage]:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return where indexes are kept: MULL_CACHE, else `mull` in XDG_CACHE_HOME or ~/.cache."""
-    if chosen := environment.get("MULL_CACHE"):
-        return Path(chosen)
-    home = environment.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "mull"
+    """Return where indexes are kept: MULL_CACHE, else with what is downloaded."""
+    chosen = environment.get("MULL_CACHE")
+    return Path(chosen) if chosen else toy_file.cache(environment)
 
 
 def left_out_lines(walked: Walked, read: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:

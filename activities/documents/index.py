@@ -18,7 +18,7 @@ from typing import NamedTuple
 from activities.documents.formats import format_of, read_document
 from activities.documents.retrieval import CheckStopped, Progress
 from activities.documents.roots import Found, UnreadableError, Walked, read_bytes
-from mull.multipath.state import Passage
+from mull.multipath.parts import Passage
 from mull.text import cut_encoded, encoded_size, well_formed
 
 # A passage's row is its file's row times this, and its number in the file.

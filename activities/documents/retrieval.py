@@ -15,7 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from mull.connection import heartbeating
-from mull.multipath.state import Passage
+from mull.multipath.parts import Passage
 from mull.request import Record
 
 THREADS = 16

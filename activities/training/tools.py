@@ -19,7 +19,7 @@ from activities.training import weights
 from activities.training.artifacts import ADAPTER, TrainingError, resolve, run_folder
 from activities.training.job import Job, recipe
 from activities.training.port import VARIABLE, StageTask
-from mull.text import tally_words
+from mull.text import spaced, tally_words
 
 # Whole models that a stage holds at once: RLOO also the reward model, PPO two of them.
 HELD = {"rloo": 2, "ppo": 3}
@@ -52,7 +52,7 @@ def tell(task: StageTask, model: PreTrainedModel, tokens: int) -> str:
         on_gpu, rows = needed(of_stage, model, tokens, gpu=True)
         on_cpu, _ = needed(of_stage, model, tokens, gpu=False)
         lines.append(
-            f"{stage.replace('_', ' ')}: {on_gpu / 1e9:,.1f} GB on a GPU, {on_cpu / 1e9:,.1f} GB "
+            f"{spaced(stage)}: {on_gpu / 1e9:,.1f} GB on a GPU, {on_cpu / 1e9:,.1f} GB "
             f"on a CPU, with {tally_words(rows, 'row')} of {tokens:,} tokens at once"
         )
     return "\n".join(

@@ -37,7 +37,7 @@ from activities.training.job import (
 )
 from mull.agents.rating import Preference, judgments, preferences
 from mull.agents.training_result import StageResult
-from mull.text import tally_words
+from mull.text import spaced, tally_words
 
 # How many answers to one prompt RLOO compares.
 ANSWERS = 4
@@ -150,7 +150,7 @@ def _train(job: Job) -> StageResult:
 
 def _out_of_memory(job: Job) -> str:
     """Say what to do if memory ran out."""
-    what = f"the {job.task.stage.replace('_', ' ')} by {job.task.learner}"
+    what = f"the {spaced(job.task.stage)} by {job.task.learner}"
     # Without this file the number of rows was not yet chosen: a model did not fit.
     rows = int(kept.read_text()) if (kept := job.work / ROWS).exists() else 1
     at_once = f" with {tally_words(rows, 'row')} at once" if rows > 1 else ""

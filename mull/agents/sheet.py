@@ -8,7 +8,7 @@ from mull import sheet as parts
 from mull.agents.memory import Action
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import Decision, Episode, ReflexionResult
-from mull.text import cut_with_note, tally_words
+from mull.text import cut_with_note, spaced, tally_words
 
 SHOWN_BYTES = 100_000
 FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
@@ -160,7 +160,7 @@ def _texts(seen: ReflexionResult) -> Iterator[parts.Text]:
             content += f"\n\nEvaluation: {one.feedback}"
         if one.reflection:
             content += f"\n\nReflection{_scores(one)}: {one.reflection}"
-        note = f"{tally_words(one.steps, 'step')}, {one.ended.replace('_', ' ')}"
+        note = f"{tally_words(one.steps, 'step')}, {spaced(one.ended)}"
         yield parts.Text(title=f"episode {one.number}", content=content, note=note)
 
 

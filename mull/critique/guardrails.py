@@ -24,7 +24,7 @@ tests/unit/critique/test_guardrails.py, to docs/guide.md and to the table in doc
 import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from mull.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH, SIMPLE, complexity
 from mull.critique.evaluation import Cap
@@ -54,6 +54,13 @@ class Checked(Record):
     material: tuple[str, ...] = ()
     format: Literal["json", "python", "markdown"] | None = None
     asks_for: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, asked: Any, draft: Any, **known: Any) -> Self:
+        """Take what was asked, a request or a task, and a draft; `known` are the other fields."""
+        shared = {name: getattr(asked, name) for name in ("query", "sources", "format")}
+        shared |= {name: getattr(draft, name) for name in ("finish_reason", "cut")}
+        return cls(draft=draft.text or "", **shared, **known)
 
 
 class Report(Record):

@@ -1,7 +1,7 @@
 """One run of the agent: its state S, which each node changes, and what it decides by it.
 
 Also what a person's review changes, and the run's record. Source of S and of the decisions: the
-technical report that `mull.multipath.state` cites, sections 2.1 and 2.3.
+technical report that `mull.multipath.parts` cites, sections 2.1 and 2.3.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from mull.drafts import DraftState
+from mull.multipath.parts import Critique, Mode, Node, Passage
 from mull.multipath.report import assemble
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import (
@@ -23,7 +24,6 @@ from mull.multipath.result import (
     better_report,
     is_open,
 )
-from mull.multipath.state import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.multipath.verdict import believed, quarantine
 from mull.request import Review

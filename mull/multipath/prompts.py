@@ -7,9 +7,9 @@ them, so that nothing in them can end the data or look like an instruction.
 from collections.abc import Sequence
 
 from mull.multipath.cases import LEAST, LENGTH
+from mull.multipath.parts import Critique
 from mull.multipath.report import where
 from mull.multipath.result import Source
-from mull.multipath.state import Critique
 from mull.multipath.suite import Failure, Suite
 from mull.text import AGAIN, filled, quoted, unmistakable_mark, well_formed
 
@@ -120,7 +120,7 @@ AGAINST_REQUEST = """\
 is, and of what?
 - demarcation: does an idea that goes beyond an answer stand among the findings?"""
 
-# Strategy and example: section 2.4 of the report that `mull.multipath.state` cites.
+# Strategy and example: section 2.4 of the report that `mull.multipath.parts` cites.
 CREATIVE = """
 Then go beyond checking. Are there any external concepts or frameworks that could enhance this \
 analysis? For example, could this formulation be viewed as a Markov Decision Process? If you have \

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self, get_args
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from mull.multipath.markup import plain_words, stands_in
+from mull.multipath.parts import Aspect, Critique
 from mull.multipath.report import MOST_CRITIQUES
 from mull.multipath.result import Source
-from mull.multipath.state import Aspect, Critique
 from mull.replies import Reply, plain, read_reply, reply_schema
 from mull.request import Record
 from mull.text import cut_encoded, well_formed, words

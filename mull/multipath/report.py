@@ -1,7 +1,7 @@
 """A report: its parts, the checks that need no model, and its final form.
 
 Ideas beyond the sources are kept apart from the findings, in "Further considerations" and in
-footnotes. Source: section 2.4 of the report that `mull.multipath.state` cites.
+footnotes. Source: section 2.4 of the report that `mull.multipath.parts` cites.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, get_args
 
 from mull.details import code
 from mull.multipath import markup
+from mull.multipath.parts import Critique, Passage
 from mull.multipath.result import Source
-from mull.multipath.state import Critique, Passage
 from mull.text import fold, neutral
 
 PREFIX = r" {0,3}(?:> ?){0,5}"

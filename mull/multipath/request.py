@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, StringConstraints, field_validator
 
-from mull.multipath.state import Mode
+from mull.multipath.parts import Mode
 from mull.multipath.suite import FILE_BYTES, TestFile
 from mull.option import model_option, option, review_option
 from mull.request import Bounded, Frozen, ModelName, Words, output_limit, time_out

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Annotated, Literal
 
 from mull.drafts import NO_ANSWER, Made, RunRecord
-from mull.multipath.state import Critique, Mode, Node, Passage
+from mull.multipath.parts import Critique, Mode, Node, Passage
 from mull.multipath.suite import Disputed, Failure, Suite, TestReport
 from mull.request import Record
 from mull.run import Decided

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from mull import sheet as parts
+from mull.multipath.parts import Node
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import (
     Decision,
@@ -15,7 +16,6 @@ from mull.multipath.result import (
     kept_of,
     still_open,
 )
-from mull.multipath.state import Node
 from mull.multipath.suite import Failure, TestOutcome, module_hint
 from mull.text import Cell, claimed, tally_words
 

@@ -14,9 +14,9 @@ from temporalio.client import Client
 
 from activities import doctor
 from activities.doctor import versions_in_use
-from commands.doctor import QUEUES
 from commands.embedded import free_port
 from mull.connection import connect, pollers
+from mull.queues import REQUIRED
 from tests import forks
 from tests.conftest import begin
 from tests.deploy.conftest import ALERTS, RULES, documents
@@ -76,7 +76,7 @@ def diagnose() -> tuple[int, dict[str, Any]]:
 
 async def unserved(client: Client) -> dict[str, list[str]]:
     """Return the queues that each version in use lacks."""
-    return {each.build_id: each.unserved for each in await versions_in_use(client, QUEUES)}
+    return {each.build_id: each.unserved for each in await versions_in_use(client, REQUIRED)}
 
 
 async def test_a_version_without_a_worker_is_named(

@@ -16,8 +16,8 @@ import pytest
 import starter
 import worker
 from commands.command import MOUNTED
-from commands.doctor import QUEUES
 from mull import telemetry
+from mull.queues import REQUIRED
 from mull.sampling.request import SelfConsistencyRequest
 from tests.deploy.conftest import (
     COMPOSE,
@@ -122,7 +122,7 @@ def test_a_version_is_the_same_everywhere() -> None:
     assert {each["scaleTargetRef"]["name"] for each in scaled} == set(deployments)
     triggers = [each["triggers"][0]["metadata"] for each in scaled]
     assert {each["workerDeploymentBuildIdFromEnv"] for each in triggers} == {"BUILD_ID"}
-    assert {each["taskQueue"] for each in triggers} == set(QUEUES)
+    assert {each["taskQueue"] for each in triggers} == set(REQUIRED)
 
 
 def containers(folder: Path) -> dict[str, Any]:
@@ -140,10 +140,10 @@ def test_every_worker_states_what_it_needs_and_none_is_alone() -> None:
     resources = [container["resources"] for container, _ in containers(WORKERS).values()]
     scaled = [each["spec"] for each in of_kind(WORKERS, "ScaledObject")]
 
-    assert len(resources) == len(scaled) == len(QUEUES)
+    assert len(resources) == len(scaled) == len(REQUIRED)
     assert all({"cpu", "memory"} == set(each["requests"]) for each in resources)
     assert all("memory" in each["limits"] for each in resources)
-    assert [each["minReplicaCount"] for each in scaled] == [2] * len(QUEUES)
+    assert [each["minReplicaCount"] for each in scaled] == [2] * len(REQUIRED)
 
 
 def test_production_has_images_by_digest_and_secrets_as_files(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_every_pod_is_restricted() -> None:
     """Another user than root, no capability, nothing to write to but its scratch, no token."""
     pods = [each["spec"]["template"]["spec"] for each in of_kind(WORKERS, "Deployment")]
 
-    assert len(pods) == len(QUEUES)
+    assert len(pods) == len(REQUIRED)
     for pod in pods:
         [container] = pod["containers"]
         assert pod["securityContext"]["runAsNonRoot"]
@@ -326,7 +326,7 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
     assert {path.stem for path in (DEPLOY / "systemd").glob("*.env")} == {
         "worker",
-        *(queue.removeprefix("mull-") for queue in QUEUES),
+        *(queue.removeprefix("mull-") for queue in REQUIRED),
     }
 
 
@@ -349,7 +349,7 @@ def test_nothing_kills_a_worker_before_its_calls_have_ended() -> None:
     ]
     asked = SelfConsistencyRequest(question="How much?").sample_timeout_seconds
 
-    assert len(stated) == 2 + len(QUEUES)
+    assert len(stated) == 2 + len(REQUIRED)
     assert min(int(seconds) for [seconds] in stated) >= max(worker.GRACE.values()) + 20
     attempt = call_times(asked, 5)["start_to_close_timeout"]
     assert worker.GRACE["llm"] >= attempt.total_seconds()

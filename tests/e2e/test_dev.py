@@ -59,12 +59,13 @@ def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedPr
 def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """The toy model answers after its worker was killed, and all of it ends at last.
 
-    The worker has the environments that were given, and reads tasks in the current folder.
+    The worker has the environments that were given, reads tasks in the current folder, and serves
+    Nexus where that was said.
     """
     port, ui_port, said = free_port(), free_port(), tmp_path / "said"
     known = {name: value for name, value in os.environ.items() if name not in SET}
     known["TEMPORAL_ADDRESS"] = f"127.0.0.1:{port}"
-    own = ["--environments", "examples/own_environment.py"]
+    own = ["--environments", "examples/own_environment.py", "--nexus"]
     command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port), *own]
     with said.open("wb") as output:
         database = ("--db", str(tmp_path / "dev.db"))
@@ -76,6 +77,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
         asked = run(known, "ask", "What is 2 + 3?", "--max-responses", "1")
         checked = run(known, "doctor", "--offline", "--json").stdout
         left = children(dev.pid)
+        served = Path(f"/proc/{left['worker']}/cmdline").read_text().split("\0")
         others = ("--port", str(free_port()), "--ui-port", str(free_port()))
         second = run(known, "dev", *others, "--db", str(tmp_path / "dev.db"))
     finally:
@@ -87,6 +89,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert asked.stdout.startswith("Final Answer: "), asked.stderr
     assert f"number; tasks are read from {ROOT}" in checked
     assert set(left) == {"worker", "server"}
+    assert "--nexus" in served
     assert (second.returncode, second.stderr.count("\n")) == (2, 2)
     assert f"another server uses {tmp_path / 'dev.db'}" in second.stderr
     assert code == 0

@@ -2,17 +2,20 @@
 
 from datetime import datetime, timedelta
 from io import StringIO
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from commands.page import RunFacts
 from mull.agents.loop import Reflexion
 from mull.agents.sheet import sheet as reflexion_sheet
+from mull.agents.training_result import RetroformerTrainingResult
 from mull.agents.training_sheet import sheet as training_sheet
 from mull.batch.loop import Batch
 from mull.batch.sheet import sheet as batch_sheet
 from mull.critique.sheet import sheet as reflect_sheet
 from mull.multipath.sheet import sheet as agent_sheet
+from mull.run import RunState, Spending, usage
 from mull.sampling.loop import Sampling
 from mull.sampling.sheet import sheet as ask_sheet
 from mull.sheet import (
@@ -36,6 +39,8 @@ from tests.unit.multipath.agent_runs import UNCLEAR, UNSUPPORTED, coded, researc
 from tests.unit.runs import START, failed, finished, put_in, sampled
 from tests.unit.test_batch import ended, request_of
 from tests.unit.turn.turns import Driven, calls, says
+
+StateT = TypeVar("StateT", bound=RunState[Any])
 
 HOSTILE = (
     "</title></style><script>alert('1')</script><img src=x onerror=\"y\"> [red]x[/red] :smile:"
@@ -128,6 +133,23 @@ def run_in_batch() -> Batch:
     return batch
 
 
+def paid(state: StateT) -> StateT:
+    """Count two calls of a model and one without a reply, whose spending is known."""
+    state.pay("generating", SPENT, 2)
+    state.pay("evaluating" if "evaluating" in state.spent else "revising", SPENT, 1)
+    return state
+
+
+def trained_for() -> RetroformerTrainingResult:
+    """End a training whose rollouts cost something."""
+    state = training("7")
+    state.usage = usage({"generating": [SPENT, SPENT]}, 1, 0)
+    return trained(state)
+
+
+SPENT = Spending(
+    calls=1, input_tokens=1_200, output_tokens=80, cached_tokens=1_000, cost_usd=0.0015
+)
 ANSWERS = ["129", "129", "139", None, "129", "139", *["129"] * 4]
 REPLIES = [calls("read a", "mail no"), calls("calc bad"), says("42")]
 TURN = Driven(REPLIES, think_level="low", reflections=["Go on."])
@@ -142,9 +164,9 @@ LOOPS = {
     "code": agent_sheet(
         coded([verdict(True, True, False), verdict(False, True, False)], max_revisions=2).result()
     ),
-    "turn": turn_sheet(TURN.run().turn.result()),
-    "reflexion": reflexion_sheet(act().result()),
-    "train": training_sheet(trained(training("7"))),
+    "turn": turn_sheet(paid(TURN.run().turn).result()),
+    "reflexion": reflexion_sheet(paid(act()).result()),
+    "train": training_sheet(trained_for()),
     "batch": batch_sheet(run_in_batch().result()),
 }
 SHEETS = LOOPS | {

@@ -33,8 +33,8 @@ from mull.critique.forms import bad_python, defect, forms_asked, read, unclosed
 from mull.critique.guardrails import Checked, addresses, check, known_guardrails
 from mull.critique.prompts import build_draft_prompt, build_judge_prompt, build_revision_prompt
 from mull.multipath import cases, extraction, markup, prompts, reflections, report, routing, verdict
+from mull.multipath.parts import Critique, Passage
 from mull.multipath.result import Source
-from mull.multipath.state import Critique, Passage
 from mull.multipath.suite import Case, Failure, Suite, TestFile
 from mull.sampling import answers, result
 from mull.sampling import prompts as questions

@@ -79,12 +79,20 @@ def test_a_file_of_code_tasks_is_read_by_the_worker(typed: Type, tmp_path: Path)
         # Twice it would be tried with other seeds, and kept once.
         ("1\n2\n1\n", "", "has the task 1 more than once"),
         ("\n".join(map(str, range(501))), "", "500"),
+        ("1\n", "--estimate", "set MULL_ARTIFACTS to the folder of models, as the worker"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_said(
-    typed: Type, tmp_path: Path, tasks: str, options: str, said: str
+    typed: Type,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tasks: str,
+    options: str,
+    said: str,
 ) -> None:
     """Exit code 2, and nothing is started."""
+    monkeypatch.delenv("MULL_ARTIFACTS", raising=False)
+
     ended = training(typed, tmp_path, tasks, options)
 
     assert (ended.code, ended.request) == (2, None)

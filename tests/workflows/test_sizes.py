@@ -20,7 +20,7 @@ from activities.tools.functions import functions_of
 from mull.batch.loop import Batch
 from mull.batch.request import ID_BYTES, BatchRequest
 from mull.connection import expanded
-from mull.multipath.state import Passage
+from mull.multipath.parts import Passage
 from mull.run import Spending
 from mull.text import CUT_NOTE
 from mull.turn.request import RULES_BYTES

@@ -30,7 +30,7 @@ from activities.documents.retrieval import (
 )
 from activities.documents.roots import Walked, walk
 from mull.connection import heartbeating
-from mull.multipath.state import Passage
+from mull.multipath.parts import Passage
 from tests.activities.documents.documents import Documents
 from tests.patience import PATIENCE, Stopwatch
 from tests.scripted import ScriptedRetriever

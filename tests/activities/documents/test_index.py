@@ -138,6 +138,8 @@ async def test_ids_are_of_content_and_the_cache_is_private(documents: Documents)
     [
         ({"MULL_CACHE": "/c/mine", "XDG_CACHE_HOME": "/x"}, "/c/mine"),
         ({"XDG_CACHE_HOME": "/x"}, "/x/mull"),
+        # The standard has it that a relative one is ignored.
+        ({"XDG_CACHE_HOME": "x"}, str(Path.home() / ".cache" / "mull")),
         ({"MULL_CACHE": "", "XDG_CACHE_HOME": ""}, str(Path.home() / ".cache" / "mull")),
     ],
 )

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mull.multipath.loop import Run
+from mull.multipath.parts import Critique, Mode, Passage
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import Draft, MultiPathResult, Routing
-from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
 from tests.unit.runs import START, spending
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from mull.multipath import report
 from mull.multipath.markup import visible
+from mull.multipath.parts import Critique, Passage
 from mull.multipath.report import Parts
 from mull.multipath.result import Source
-from mull.multipath.state import Critique, Passage
 
 
 def source(number: int, text: str, name: str = "", page: int | None = None) -> Source:

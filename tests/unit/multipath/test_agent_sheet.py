@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from mull.multipath.loop import Run
+from mull.multipath.parts import Mode
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import still_open
 from mull.multipath.sheet import CUT, sheet
-from mull.multipath.state import Mode
 from mull.multipath.suite import Failure, Suite, TestFile, module_hint
 from mull.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from mull.multipath.parts import Critique
 from mull.multipath.prompts import (
     build_refinement_prompt,
     build_reflection_prompt,
@@ -13,7 +14,6 @@ from mull.multipath.prompts import (
 )
 from mull.multipath.reflections import parse_reflection
 from mull.multipath.report import assemble, with_checks
-from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import source
 
 QUERY = "How old is the dam?"

@@ -6,9 +6,9 @@ import pytest
 
 from mull.multipath import loop
 from mull.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
+from mull.multipath.parts import Critique, Mode
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import MultiPathResult, best_of, is_open
-from mull.multipath.state import Critique, Mode
 from mull.multipath.suite import Suite
 from mull.request import Review
 from mull.text import encoded_size

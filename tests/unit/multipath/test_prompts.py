@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mull.multipath.parts import Critique
 from mull.multipath.prompts import (
     build_code_prompt,
     build_refinement_prompt,
@@ -14,7 +15,6 @@ from mull.multipath.prompts import (
     build_tests_prompt,
 )
 from mull.multipath.reflections import reflection_schema
-from mull.multipath.state import Critique
 from mull.multipath.suite import Case, Failure, Suite, TestFile
 from tests.unit.multipath.sourced import DAM, LAKE, REPORT, SOURCES, source
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mull.multipath.parts import Critique
 from mull.multipath.reflections import ReflectionReply, parse_reflection
-from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import CRITIQUE, ISSUE, REPORT, SOURCES, said, source
 
 NO_SENTENCE = CRITIQUE.model_copy(update={"sentence": None})

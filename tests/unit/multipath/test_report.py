@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from mull.multipath.parts import Critique
 from mull.multipath.report import EMPTY, NO_SOURCE, UNCITED, assemble, check_report, with_checks
 from mull.multipath.result import Source
-from mull.multipath.state import Critique
 from tests.unit.multipath.sourced import DAM, SOURCES, source, split
 
 

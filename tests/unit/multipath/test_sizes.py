@@ -4,9 +4,9 @@ import pytest
 
 from mull.multipath import loop
 from mull.multipath.loop import Run
+from mull.multipath.parts import Critique, Mode, Passage
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import Routing
-from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from mull.multipath.verdict import bounded, brief
 from mull.text import CUT_NOTE, cut_encoded, fitted

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from mull.multipath.loop import Run
+from mull.multipath.parts import Critique, Mode, Passage
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import Decision, Routing
-from mull.multipath.state import Critique, Mode, Passage
 from mull.multipath.suite import Suite
 from tests.unit.multipath.agent_runs import CASES, draft, verdict
 from tests.unit.runs import START

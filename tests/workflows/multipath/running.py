@@ -14,8 +14,8 @@ from activities.code_tests.activity import TestTask
 from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
+from mull.multipath.parts import Passage
 from mull.multipath.result import MultiPathResult
-from mull.multipath.state import Passage
 from mull.multipath.suite import Failure, TestOutcome, TestReport
 from tests import conftest
 from tests.conftest import Handle, begin
