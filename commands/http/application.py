@@ -4,7 +4,6 @@ import asyncio
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from types import FrameType
 from typing import Any
 
@@ -20,9 +19,9 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from commands.http.bearers import LOCAL, Bearer, Places, bearer_of
+from commands.http.bearers import LOCAL, Account, Bearer, digest
 from commands.http.chat import SERVED, Chat, RefusedError, read_chat
-from commands.http.reply import OWN_ERROR, Reply, Started, answer_error, explained
+from commands.http.reply import OWN_ERROR, Reply, answer_error, explained
 from mull import Client, MullError, NoWorkerError, RequestError, Run
 
 BODY_BYTES = 1_000_000
@@ -40,12 +39,13 @@ EXPLAINED = (RefusedError, HTTPException, ClientDisconnect, Exception)
 class Door:
     """Lets in who shows a key. Without keys it lets in this machine, and refuses web pages.
 
-    It notes the key's name in the request's state as `bearer`, for all that is behind it, and
-    bounds the bodies.
+    It notes in the request's state on whose `account` it is, for all that is behind it, and bounds
+    the bodies.
     """
 
-    def __init__(self, app: ASGIApp, bearers: Mapping[str, Bearer]) -> None:
-        self._app, self._bearers = app, bearers
+    def __init__(self, app: ASGIApp, client: Client, bearers: Mapping[str, Bearer]) -> None:
+        self._app, self._local = app, None if bearers else Account(client, LOCAL)
+        self._accounts = {one.sha256: Account(client, name, one) for name, one in bearers.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
@@ -54,7 +54,7 @@ class Door:
             return
         try:
             headers = Headers(scope=scope)
-            scope.setdefault("state", {})["bearer"] = self._let_in(headers)
+            scope.setdefault("state", {})["account"] = self._let_in(headers)
             if scope.get("method") == "POST":
                 _check_body(headers)
         except RefusedError as error:
@@ -62,21 +62,22 @@ class Door:
             return
         await self._app(scope, _bounded(receive), send)
 
-    def _let_in(self, headers: Headers) -> str:
-        if self._bearers:
+    def _let_in(self, headers: Headers) -> Account:
+        if self._local is None:
             scheme, _, token = headers.get("authorization", "").partition(" ")
-            name = bearer_of(token.strip(), self._bearers) if scheme.lower() == "bearer" else None
-            if name is None:
+            # How long it takes tells of hashes alone, which nobody can choose.
+            account = self._accounts.get(digest(token.strip()))
+            if account is None or scheme.lower() != "bearer":
                 said = "Send one of this server's keys, as Authorization: Bearer KEY."
                 raise RefusedError(401, said, code="invalid_api_key")
-            return name
+            return account
         host = headers.get("host", "").lower()
         if host.rpartition(":")[0] not in KNOWN_HOSTS and host not in KNOWN_HOSTS:
             # A name that a web page's owner has point here.
             raise RefusedError(403, "Without keys this server answers to 127.0.0.1 alone.")
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             raise RefusedError(403, "Without keys this server answers no web page.")
-        return LOCAL
+        return self._local
 
 
 def _check_body(headers: Headers) -> None:
@@ -121,7 +122,6 @@ class Server:
 
     def __init__(self, client: Client, bearers: Mapping[str, Bearer]) -> None:
         self._client, self._bearers = client, bearers
-        self.places = {name: Places(client, name, one) for name, one in bearers.items()}
 
     def application(
         self, routes: Sequence[BaseRoute] = (), lifespan: Lifespan[Starlette] | None = None
@@ -134,54 +134,49 @@ class Server:
                 Route("/v1/models", self._models),
                 *routes,
             ],
-            middleware=[Middleware(Door, self._bearers)],
+            middleware=[Middleware(Door, self._client, self._bearers)],
             exception_handlers=dict.fromkeys(EXPLAINED, _explain),
         )
 
     async def _models(self, request: Request) -> Response:
         """List the models that a key may ask, as far as its patterns are names."""
-        bearer = self._bearers.get(request.state.bearer)
-        named = [one for one in (bearer.models if bearer else ()) if one.partition(":")[2]]
-        names = [name for name in SERVED if bearer is None or bearer.may_ask([name])]
-        names += [name for name in named if not set(name) & set("*?[")]
+        account: Account = request.state.account
+        known = account.bearer.models if account.bearer else ()
+        names = [name for name in SERVED if account.may_ask([name])]
+        names += [name for name in known if ":" in name and not set(name) & set("*?[")]
         rows = [{"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names]
         return JSONResponse({"object": "list", "data": rows})
 
     async def _complete(self, request: Request) -> Response:
-        chat, name = read_chat(await request.body()), request.state.bearer
-        bearer = self._bearers.get(name)
-        if bearer is not None and not bearer.may_ask(chat.models):
-            named = ", ".join(sorted(one for one in chat.models if not bearer.may_ask([one])))
+        chat, account = read_chat(await request.body()), request.state.account
+        if not account.may_ask(chat.models):
+            named = ", ".join(sorted(one for one in chat.models if not account.may_ask([one])))
             said = f"This key may not ask {named}."
             raise RefusedError(404, said, param="model", code="model_not_found")
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= HEADER_CHARACTERS:
             raise RefusedError(400, f"Idempotency-Key: give 1 to {HEADER_CHARACTERS:,} characters.")
         try:
-            started = await self._begin(name, chat, key)
+            run = await self._begin(account, chat, key)
         except (MullError, RPCError, TimeoutError) as error:
             # It may have begun all the same: only with its header can it be found again.
             again = key is not None or isinstance(error, NoWorkerError)
             raise explained(error, again=again) from error
-        return Reply(chat, started)
+        return Reply(chat, run, again=key is not None)
 
-    async def _begin(self, name: str, chat: Chat, key: str | None) -> Started:
+    async def _begin(self, account: Account, chat: Chat, key: str | None) -> Run[Any]:
         """Start the run, or find the one that this key's bearer has started by the same header."""
-        own = uuid.uuid4().hex if key is None else sha256(key.encode()).hexdigest()[:32]
-        run, places, again = f"chat-{name}-{own}", self.places.get(name), key is not None
-        if again and (had := await self._had(run, chat)):
-            return Started(had, again)
-        await self._client.need_workers(chat.loop.queues(chat.request))
+        own = uuid.uuid4().hex if key is None else digest(key)[:32]
+        run = f"chat-{account.name}-{own}"
+        if key is not None and (had := await self._had(run, chat)):
+            return had
         try:
-            if places is None:
-                return Started(await self._client.begin(chat.request, run), again)
-            found, place = await places.begin(chat.request, run)
+            return await account.begin(chat.request, run)
         except RequestError:
             # Another server began it meanwhile, or nobody did.
             if (had := await self._had(run, chat)) is None:
                 raise
-            return Started(had, again)
-        return Started(found, again, places, place)
+            return had
 
     async def _had(self, identity: str, chat: Chat) -> Run[Any] | None:
         """Find the run with this id; None if there is none, or it ended without a result."""

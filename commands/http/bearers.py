@@ -1,9 +1,8 @@
 """The bearer keys: who may ask, which models, and how much; and the places that their runs take."""
 
 import asyncio
-import hmac
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -17,9 +16,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from commands.http.chat import RefusedError
-from mull import Client, RequestError, Run
+from mull import Client, MullError, RequestError, Run, RunCancelledError, RunFailedError
 from mull.connection import TASK_QUEUE
 from mull.handle import cancellable
+from mull.loops import loop_of
 from mull.quota import (
     AGAIN_SECONDS,
     EXHAUSTED,
@@ -108,54 +108,72 @@ def read_bearers(path: Path) -> dict[str, Bearer]:
     return found
 
 
-def bearer_of(token: str, known: Mapping[str, Bearer]) -> str | None:
-    """Return the name of a key, in a time that does not depend on it; None if there is none."""
-    shown, found = digest(token), None
-    for name, bearer in known.items():
-        if hmac.compare_digest(shown, bearer.sha256):
-            found = name
-    return found
+class PlacedRun(Run[Any]):
+    """A run in a place of its key, which is free again before its result is told."""
+
+    freeing: asyncio.Task[None]
+
+    async def result(self, *, check: bool = False) -> Any:
+        """Wait for the result, however long it takes."""
+        await asyncio.shield(self.freeing)
+        return await super().result(check=check)
 
 
-class Places:
-    """The places of a key's runs, which its workflow counts for all servers: docs/adr/0023."""
+class Account:
+    """Begins the runs of a key, in places that its workflow counts for all servers: docs/adr/0023.
 
-    def __init__(self, client: Client, name: str, bearer: Bearer) -> None:
-        self._client, self._name, self._bearer = client, name, bearer
-        self._asking = asyncio.Semaphore(ASKING_AT_ONCE)
+    Without a `bearer` it limits nobody.
+    """
 
-    async def begin(self, request: Any, run: str) -> tuple[Run[Any], Place | None]:
-        """Start a run in a place of its own, to which its dollars are bounded.
+    def __init__(self, client: Client, name: str, bearer: Bearer | None = None) -> None:
+        self.client, self.name, self.bearer = client, name, bearer
+        self._asking, self._freeing = asyncio.Semaphore(ASKING_AT_ONCE), set[asyncio.Task[None]]()
 
-        Return the place too if it was taken here, to be freed once the run has ended: sooner than
-        its workflow finds that out. Raises RefusedError (429), MullError, RPCError, TimeoutError.
+    def may_ask(self, models: Iterable[str]) -> bool:
+        """Tell whether all these names are among the key's."""
+        return self.bearer is None or self.bearer.may_ask(models)
+
+    async def begin(self, request: Any, run: str) -> Run[Any]:
+        """Start a run, with a key in a place of its own, to which its dollars are bounded.
+
+        Raises RefusedError (429), MullError, RPCError and TimeoutError.
         """
+        await self.client.need_workers(loop_of(request).queues(request))
+        if self.bearer is None:
+            return await self.client.begin(request, run)
         async with asyncio.timeout(START_SECONDS):
-            granted = await self._take(run, request.budget_usd)
-            usd, place = granted.place.usd, granted.place if granted.taken else None
+            granted = await self._take(self.bearer, run, request.budget_usd)
+            usd, place = granted.place.usd, granted.place
             kept = request if usd is None else request.model_copy(update={"budget_usd": usd})
             try:
-                return await self._client.begin(kept, run), place
+                begun = await self.client.begin(kept, run)
             except RequestError as error:
                 # With the id of a run that goes on, this may be the place of that one.
-                if place is not None and error.field != "id":
-                    await self.free(place, 0.0)
+                if granted.taken and error.field != "id":
+                    await self._free(place, 0.0)
                 raise
+        if not granted.taken:
+            return begun
+        placed = PlacedRun(begun.temporal, begun.loop, begun.handle)
+        placed.freeing = asyncio.create_task(self._free_at_end(place, begun))
+        self._freeing.add(placed.freeing)
+        placed.freeing.add_done_callback(self._freeing.discard)
+        return placed
 
-    async def _take(self, run: str, budget_usd: float | None) -> Granted:
+    async def _take(self, bearer: Bearer, run: str, budget_usd: float | None) -> Granted:
         begun = WithStartWorkflowOperation[Any, Any](
             WORKFLOW,
-            QuotaRequest(name=self._name),
-            id=quota_id(self._name),
+            QuotaRequest(name=self.name),
+            id=quota_id(self.name),
             task_queue=TASK_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
-        most, usd = self._bearer.runs_at_once, self._bearer.usd_a_day
+        most, usd = bearer.runs_at_once, bearer.usd_a_day
         task = PlaceTask(run=run, runs_at_once=most, usd_a_day=usd, budget_usd=budget_usd)
         try:
             async with self._asking:
                 with cancellable():
-                    taking = self._client.temporal.execute_update_with_start_workflow(
+                    taking = self.client.temporal.execute_update_with_start_workflow(
                         "take_place", task, start_workflow_operation=begun, result_type=Granted
                     )
                     granted: Granted = await taking
@@ -169,8 +187,18 @@ class Places:
             raise RefusedError(429, said, code=code, again_seconds=seconds) from None
         return granted
 
-    async def free(self, place: Place, usd: float | None) -> None:
-        """Say that a run has ended. If that is lost, its workflow finds it out."""
-        handle: Any = self._client.temporal.get_workflow_handle(quota_id(self._name))
+    async def _free_at_end(self, place: Place, run: Run[Any]) -> None:
+        """Free a place once its run has ended: sooner than its workflow finds that out."""
+        with suppress(MullError):
+            try:
+                record = await run.result()
+            except (RunFailedError, RunCancelledError):
+                # It has no result, but its record says what it cost.
+                record = await run.look()
+            await self._free(place, record.usage.cost_usd)
+
+    async def _free(self, place: Place, usd: float | None) -> None:
+        handle: Any = self.client.temporal.get_workflow_handle(quota_id(self.name))
+        # If it is lost, the key's workflow finds out itself.
         with suppress(RPCError):
             await handle.signal("free_place", FreedPlace(place=place, usd=usd))

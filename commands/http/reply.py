@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.http.bearers import Places
 from commands.http.chat import Chat, RefusedError
 from commands.http.completions import Chunks, comment, completion, facts, failed
 from mull import (
@@ -27,7 +26,7 @@ from mull import (
 )
 from mull.loops import TURN
 from mull.progress import LOOK_SECONDS, LiveAnswer, News
-from mull.quota import AGAIN_SECONDS, Place
+from mull.quota import AGAIN_SECONDS
 
 # Proxies close a connection on which nothing comes for a minute, some sooner.
 BEAT_SECONDS = 10.0
@@ -38,15 +37,6 @@ REVIEWED = ("review_when", "review_below", "review_open")
 OWN_ERROR = "This server made an error, which is in its log."
 logger = logging.getLogger("mull.serve")
 WAITING: Literal["waiting_for_review"] = "waiting_for_review"
-
-
-class Started(NamedTuple):
-    """A run; whether its client can ask for it `again`; and the place that it took here."""
-
-    run: Run[Any]
-    again: bool
-    places: Places | None = None
-    place: Place | None = None
 
 
 class Seen(NamedTuple):
@@ -101,11 +91,13 @@ def run_headers(run: str) -> dict[str, str]:
 
 
 class Reply(Response):
-    """Replies once its run has ended, or while it goes on; a client that goes away ends no run."""
+    """Replies once its run has ended, or while it goes on; a client that goes away ends no run.
 
-    def __init__(self, chat: Chat, started: Started) -> None:
-        self._chat, self._started = chat, started
-        self._run: Run[Any] = started.run
+    `again` says that its client can ask for the same run again.
+    """
+
+    def __init__(self, chat: Chat, run: Run[Any], *, again: bool) -> None:
+        self._chat, self._run, self._again = chat, run, again
         self._created = int(time.time())
         self.background = None
 
@@ -194,22 +186,11 @@ class Reply(Response):
             await asyncio.gather(reading, ending, return_exceptions=True)
 
     async def _result(self, ending: "asyncio.Task[Any]") -> Any:
-        """Return the run's result, and free its place. Raises RefusedError."""
-        started = self._started
+        """Return the run's result. Raises RefusedError."""
         try:
-            result = await ending
+            return await ending
         except MullError as error:
-            if started.place and isinstance(error, RunFailedError | RunCancelledError):
-                # It has no result, but its record says what it cost.
-                with suppress(MullError):
-                    await self._free(await self._run.look())
-            raise explained(error, again=started.again) from error
-        await self._free(result)
-        return result
-
-    async def _free(self, record: Any) -> None:
-        if self._started.place and self._started.places:
-            await self._started.places.free(self._started.place, record.usage.cost_usd)
+            raise explained(error, again=self._again) from error
 
     def _taken(self, end: Seen) -> Seen:
         """Return an end that the client takes. Raises RefusedError for another one."""

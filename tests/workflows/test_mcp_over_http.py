@@ -15,8 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from temporalio.client import Client, WorkflowExecutionStatus
 
 import mull
-from commands.http import application, tools
-from commands.http.bearers import Bearer
+from commands.http import application
+from commands.http.bearers import Account, Bearer
 from commands.http.tools import with_tools
 from mull.quota import Place
 from tests.conftest import served, until
@@ -156,9 +156,7 @@ async def test_a_key_s_dollars_bound_each_run(client: Client) -> None:
         m = mull.Client(client)
         budgets = []
         for _ in range(2):
-            asked = await until(
-                lambda: ann.call_tool("ask", QUESTION), lambda one: not one.is_error
-            )
+            asked = await ann.call_tool("ask", QUESTION)
             run = await m.get(asked.structured_content["id"])
             budgets.append((await run.request()).budget_usd)
 
@@ -217,13 +215,12 @@ async def test_a_run_that_goes_on_keeps_its_place() -> None:
         async def look(self) -> Any:
             return SimpleNamespace(usage=SimpleNamespace(cost_usd=0.0))
 
-    class Kept:
-        async def free(self, place: Place, usd: float | None) -> None:
+    class Kept(Account):
+        async def _free(self, place: Place, usd: float | None) -> None:
             freed.append((place, usd))
 
-    place: Any = Place(run="mcp:ann:ask-1", since=datetime.now(UTC))
-    kept: Any = Kept()
+    place = Place(run="mcp:ann:ask-1", since=datetime.now(UTC))
     going: Any = Going()
-    await tools._free(kept, place, going)
+    await Kept(going, "ann")._free_at_end(place, going)
 
     assert freed == []

@@ -98,6 +98,26 @@ async def test_fifty_requests_of_a_key_at_once(client: Client) -> None:
     assert left["name"] == "ann"
 
 
+async def test_a_run_whose_client_has_gone_frees_its_place_at_its_end(client: Client) -> None:
+    """Nobody has to ask first for another."""
+    held = asyncio.Event()
+    quota = client.get_workflow_handle(quota_id("ann"))
+    async with (
+        served(client, model := ScriptedModel(sample=FIVE, held=held)),
+        listening(client, bearers(runs_at_once=1)) as address,
+        browsing(address, KEYS["ann"]) as ann,
+    ):
+        going = asyncio.create_task(limited(ann, 1))
+        await until_asked(model, 1)
+        going.cancel()
+        before = await quota.query("quota")
+        held.set()
+        after = await until(lambda: quota.query("quota"), lambda seen: not seen.get("places"))
+
+    assert len(before["places"]) == 1
+    assert after["spent_usd"] > 0
+
+
 async def test_a_place_is_not_waited_for_without_end(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +308,7 @@ async def test_other_addresses_stand_behind_the_same_door(client: Client) -> Non
     """What is mounted beside it knows whose key was shown, and is shown to nobody else."""
 
     async def whose(request: Request) -> PlainTextResponse:
-        return PlainTextResponse(request.state.bearer)
+        return PlainTextResponse(request.state.account.name)
 
     served_too = Server(mull.Client(client), bearers()).application([Route("/whose", whose)])
     transport = httpx.ASGITransport(served_too)
