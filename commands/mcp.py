@@ -42,7 +42,7 @@ def mcp(
 
     The client starts it, and speaks to it over standard input and output. A tool takes texts
     and lower bounds alone: the model, the folder and the most that a run may spend are those of
-    these options. No tool reviews a result or allows a call.
+    these options, and no mull.toml is read. No tool reviews a result or allows a call.
 
     For example, in a client's file of servers:
 

@@ -183,7 +183,9 @@ def _own_rows(found: Settings, field: str) -> dict[str, Row]:
 
 def _print(found: Settings, rows: Mapping[str, dict[str, Row]], own: Any) -> None:
     if not found.sources:
-        above = f"no {FILE}, and no {PYPROJECT} with [tool.mull], in this folder or above it"
+        above = (
+            f"no {FILE}, and no {PYPROJECT} with [tool.mull], of yours in this folder or above it"
+        )
         tell(f"There is {above}, and no {own_file()}.")
     merged = dict[tuple[str, str, str], list[str]]()
     for command, each in rows.items():

@@ -440,6 +440,7 @@ class RunState(ABC, Generic[DecisionT]):
             self.warnings.append(warning)
 
     def left_out(self, names: Iterable[str]) -> None:
-        """Warn about parameters that were not sent."""
+        """Warn about parameters that were not sent, unless it is a default temperature."""
         for name in names:
-            self.warn(f"{name} was not sent: the model refused it, or LiteLLM does not list it")
+            if name != "temperature" or name in self.request.model_fields_set:
+                self.warn(f"{name} was not sent: the model refused it, or LiteLLM does not list it")

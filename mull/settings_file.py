@@ -8,6 +8,7 @@ and folders that it names are inside its own folder.
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -351,12 +352,28 @@ def _holds(value: Any) -> bool:
 def find(folder: Path) -> Path | None:
     """Find the file of a project: in this folder, or else in the nearest one above it.
 
-    A pyproject.toml counts if it has the table `tool.mull`, and goes after a mull.toml beside it.
+    It looks no higher than the repository's root, as mypy does, nor than the home folder, and like
+    ssh takes only files of this user or of root. A pyproject.toml counts if it can be read and has
+    the table `tool.mull`, and goes after a mull.toml beside it.
     """
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - never raises
     for above in (folder.absolute(), *folder.absolute().parents):
-        for name in (FILE, PYPROJECT):
-            path = above / name
-            # Unlike Path.is_file it never raises.
-            if os.path.isfile(path) and (name == FILE or tables_in(path)[1] is not None):  # noqa: PTH113
-                return path
+        file, pyproject = above / FILE, above / PYPROJECT
+        if _is_trusted(file):
+            return file
+        readable = _is_trusted(pyproject) and os.access(pyproject, os.R_OK)
+        if readable and tables_in(pyproject)[1] is not None:
+            return pyproject
+        if str(above) == home or os.path.lexists(above / ".git"):
+            break
     return None
+
+
+def _is_trusted(path: Path) -> bool:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return False
+    # Windows knows no such owner.
+    mine = getattr(os, "geteuid", lambda: 0)()
+    return stat.S_ISREG(found.st_mode) and found.st_uid in {0, mine}

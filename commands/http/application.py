@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from commands.http.bearers import LOCAL, Account, Bearer, digest
 from commands.http.chat import SERVED, Chat, RefusedError, read_chat
@@ -25,7 +26,7 @@ from commands.http.reply import OWN_ERROR, Reply, answer_error, explained
 from mull import Client, MullError, NoWorkerError, RequestError, Run
 
 BODY_BYTES = 1_000_000
-BODY_SECONDS = 30.0
+HEAD_SECONDS, BODY_SECONDS = 10.0, 30.0
 HEADER_CHARACTERS = 1_000
 # Behind a proxy that keeps its connections for a minute.
 KEEP_SECONDS = 75
@@ -208,6 +209,32 @@ async def _explain(_: Request, error: Exception) -> Response:
     return answer_error(error)
 
 
+class Connection(H11Protocol):
+    """Closes a connection on which the head of a request does not come in HEAD_SECONDS.
+
+    By itself uvicorn waits for it without end.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, which may be the rest of a head or the beginning of the next one."""
+        super().data_received(data)
+        self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self._late = self._late or self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        elif self._late:
+            self._late.cancel()
+            self._late = None
+
+
 class _Listener(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; by itself uvicorn would end this process by the signal afterwards."""
@@ -219,6 +246,7 @@ async def answer_at(place: socket.socket, application: ASGIApp) -> None:
     """Answer what comes to this socket until a signal ends it."""
     config = uvicorn.Config(
         application,
+        http=Connection,
         log_level="warning",
         access_log=False,
         ws="none",

@@ -1,6 +1,10 @@
 """The bearer keys: who may ask, which models, and how much; and the places that their runs take."""
 
 import asyncio
+import logging
+import os
+import re
+import stat
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -39,6 +43,7 @@ from mull.request import Frozen, explain, short_name
 
 SHORTEST = 16
 LOCAL = "local"
+logger = logging.getLogger("mull.serve")
 # Of one key. The server holds ten updates of a workflow in flight, and there may be another server.
 ASKING_AT_ONCE = 4
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -89,15 +94,24 @@ class Bearer(Frozen):
 FILE = TypeAdapter(dict[KeyName, Bearer])
 
 
+def open_to_others(path: Path) -> bool:
+    """Tell whether others than its owner can read a file. Raises OSError."""
+    return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
 def read_bearers(path: Path) -> dict[str, Bearer]:
     """Read a file of keys in TOML, a table for each. Raises ValueError, which quotes no key."""
     try:
         found = FILE.validate_python(tomllib.loads(path.read_text("utf-8")))
     except OSError as error:
         raise ValueError(f"{path} can't be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        # Their messages quote what stands there.
-        raise ValueError(f"{path} is not valid TOML in UTF-8") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line}: not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        # The rest of the message quotes what stands there.
+        at = re.findall(r"line \d+(?=, column \d+\)$)", str(error)) or ["the last line"]
+        raise ValueError(f"{path}, {at[0]}: not TOML") from None
     except ValueError as error:
         raise ValueError(f"{path}: {explain(error)}") from None
     if LOCAL in found:
@@ -180,7 +194,9 @@ class Account:
         except WorkflowUpdateFailedError as error:
             cause = error.cause
             if not isinstance(cause, ApplicationError) or cause.type != EXHAUSTED:
-                raise RefusedError(503, "The key's limits could not be looked up.") from error
+                logger.warning("a place of the key %s: %s", self.name, cause)
+                said = "The key's limits could not be looked up: this server's log says more."
+                raise RefusedError(503, said, again_seconds=AGAIN_SECONDS) from error
             seconds = float(cause.details[0])
             said = f"{cause.message[:1].upper()}{cause.message[1:]}."
             code = "runs_at_once" if seconds <= AGAIN_SECONDS else "usd_a_day"

@@ -61,14 +61,15 @@ def explained(error: Exception, *, again: bool) -> RefusedError:
         said, known = "The run was cancelled.", {"id": error.id}
         return RefusedError(502, said, code="run_cancelled", mull=known)
     if isinstance(error, NoServerError | NoWorkerError):
-        said = f"{error.fact[:1].upper()}{error.fact[1:]}."
+        said = f"{error.fact[:1].upper()}{error.fact[1:]}. {error.advice}".strip()
         return RefusedError(503, said, code="unavailable", again_seconds=soon)
     if isinstance(error, RequestError):
         return RefusedError(400, f"{error}", param=error.field)
     if isinstance(error, RPCError) and error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
         return RefusedError(429, "Too many requests at once.", again_seconds=soon)
     logger.warning("the Temporal server did not answer as expected: %s", error)
-    return RefusedError(503, "The Temporal server did not answer as expected.", again_seconds=soon)
+    said = "The Temporal server did not answer as expected: this server's log says more."
+    return RefusedError(503, said, again_seconds=soon)
 
 
 def answer_error(error: RefusedError, run: str | None = None) -> Response:

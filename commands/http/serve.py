@@ -48,7 +48,7 @@ def serve(
     It speaks HTTP: put a proxy with TLS before it where others than this machine can reach it. It
     stops at Ctrl-C. Exit codes: 0 stopped, 2 wrong usage, 3 no server.
     """
-    from commands.http.bearers import read_bearers
+    from commands.http.bearers import open_to_others, read_bearers
 
     if keys is None and host not in LOOPBACK:
         fail(f"--host {host}: without --keys it listens at 127.0.0.1 alone.")
@@ -78,6 +78,8 @@ def serve(
             fail(f"--host {host} --port {port}: {said}.")
         shown = f"[{host}]" if family is socket.AF_INET6 else host
         who = f"for the keys of {keys}" if bearers else "for this machine alone, without keys"
+        if keys is not None and open_to_others(keys):
+            tell(f"Note: others on this machine can read {keys}: chmod 600 {keys}")
         tell(f"OpenAI's interface at http://{shown}:{port}/v1{tools}, {who}; Ctrl-C stops it")
         await answer_at(place, served)
         return Exit.DONE

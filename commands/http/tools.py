@@ -35,7 +35,8 @@ def with_tools(client: Client, bearers: Mapping[str, Bearer], wait: float) -> St
     manager = StreamableHTTPSessionManager(
         mcp_server(caller_of, wait), stateless=True, max_request_body_size=BODY_BYTES
     )
-    route = Route(PATH, StreamableHTTPASGIApp(manager))
+    # GET would open a stream on which nothing ever comes.
+    route = Route(PATH, StreamableHTTPASGIApp(manager), methods=["POST"])
     return server.application([route], lambda _: manager.run())
 
 

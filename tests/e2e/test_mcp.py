@@ -85,12 +85,16 @@ def _closed() -> Iterator[None]:
 
 
 def speaking(
-    environment: dict[str, str], *options: str, mode: str = "auto", program: Sequence[str] = ()
+    environment: dict[str, str],
+    *options: str,
+    mode: str = "auto",
+    program: Sequence[str] = (),
+    folder: Path = ROOT,
 ) -> Client:
     """Start `mull mcp`, as a client does, and speak to it."""
     arguments = [*(program or [str(ROOT / "starter.py")]), "mcp", *options]
     known = StdioServerParameters(
-        command=sys.executable, args=arguments, env=environment, cwd=str(ROOT)
+        command=sys.executable, args=arguments, env=environment, cwd=str(folder)
     )
     return Client(stdio_client(known), mode=mode)
 
@@ -408,6 +412,17 @@ async def test_the_operators_model_and_budgets_are_in_each_request(
     for one in requests:
         known = (one.model, one.budget_tokens, one.budget_seconds)
         assert known == ("openai/fixed", 9_000, 60)
+
+
+async def test_no_file_of_settings_is_read(m: mull.Client, served: Served, tmp_path: Path) -> None:
+    """A client starts it in the folder of a project that may be somebody else's."""
+    (tmp_path / "mull.toml").write_text('model = "openai/elsewhere"\nbudget_usd = 900\nmodle = 1')
+    known = {**served[0], "MULL_SETTINGS": str(tmp_path / "mull.toml")}
+    async with speaking(known, folder=tmp_path) as client:
+        asked = await client.call_tool("ask", {"question": SIX})
+    request = await (await m.get(asked.structured_content["id"])).request()
+
+    assert (request.model, request.budget_usd) == (None, None)
 
 
 LOWER: list[dict[str, Any]] = [{}, {"budget_usd": 0.25}, {"budget_usd": None}]

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,11 +33,14 @@ def blocks(language: str) -> list[str]:
 
 @contextmanager
 def serving(
-    environment: dict[str, str], *options: str, port: int | None = None
+    environment: dict[str, str],
+    *options: str,
+    port: int | None = None,
+    program: Sequence[str] = ("starter.py",),
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Serve at a free port; yield where, and the process."""
     place = f"127.0.0.1:{port or free_port()}"
-    command = ["starter.py", "serve", *options, "--port", place.partition(":")[2]]
+    command = [*program, "serve", *options, "--port", place.partition(":")[2]]
     process = started(*command, environment=environment, stderr=subprocess.PIPE)
     try:
         for _ in patiently():
@@ -122,6 +125,42 @@ def test_the_page_s_commands(command: str, environment: dict[str, str], tmp_path
     assert "Traceback" not in said
 
 
+WITHOUT = """
+import sys
+sys.modules["mcp"] = None
+sys.argv = ["mull", *sys.argv[1:]]
+import starter
+starter.run()
+"""
+
+
+def test_without_the_extra_there_are_no_tools(environment: dict[str, str]) -> None:
+    """And all else is served; what it says of itself names no address that is not there."""
+    with serving(environment, program=("-c", WITHOUT)) as (place, process):
+        found = [httpx.get(f"http://{place}/v1/models"), httpx.post(f"http://{place}/mcp", json={})]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+
+    assert [one.status_code for one in found] == [200, 404]
+    assert "/mcp" not in said
+
+
+def test_a_file_of_keys_that_others_can_read_is_noted(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It is served all the same: what mounts secrets chooses their modes."""
+    keys, said = tmp_path / "keys.toml", list[str]()
+    keys.write_text(f'[ann]\nkey = "{KEY}"\n')
+    for mode in (0o600, 0o640, 0o604):
+        keys.chmod(mode)
+        with serving(environment, "--keys", str(keys)) as (_, process):
+            process.send_signal(signal.SIGINT)
+            said.append(process.communicate(timeout=PATIENCE)[1])
+
+    noted = f"Note: others on this machine can read {keys}: chmod 600 {keys}\n"
+    assert [one.count(noted) for one in said] == [0, 1, 1]
+
+
 def test_a_killed_server_s_runs_are_found_again(
     environment: dict[str, str], cli: Cli, tmp_path: Path
 ) -> None:
@@ -159,7 +198,9 @@ def test_a_killed_server_s_runs_are_found_again(
         ),
         (["--keys", "/nowhere"], "--keys: /nowhere can't be read: No such file or directory."),
         (["--keys", "{short}"], "ann: key: expected a text of at least 16 characters"),
-        (["--keys", "{broken}"], "is not valid TOML in UTF-8."),
+        (["--keys", "{broken}"], "broken, line 2: not TOML."),
+        (["--keys", "{open}"], "open, the last line: not TOML."),
+        (["--keys", "{latin}"], "latin, line 3: not UTF-8 text."),
         (["--keys", "{empty}"], "it has no key."),
         (["--keys", "{twice}"], "two keys are the same."),
         (["--keys", "{models}"], "ann.models: expected names such as mull/ask, and not ask"),
@@ -174,7 +215,8 @@ def test_what_it_refuses_to_begin_with(
     """In one line that quotes no key."""
     files = {
         "short": '[ann]\nkey = "sesame"',
-        "broken": 'key = sesame"',
+        "broken": '[ann]\nkey = sesame"',
+        "open": f'[ann]\nkey = "{KEY}',
         "empty": "",
         "twice": f'[ann]\nkey = "{KEY}"\n[bob]\nkey = "{KEY}"',
         "models": f'[ann]\nkey = "{KEY}"\nmodels = ["ask"]',
@@ -183,8 +225,9 @@ def test_what_it_refuses_to_begin_with(
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "latin").write_bytes(b'[ann]\n\nkey = "\xe9"')
     with socket.create_server(("127.0.0.1", 0)) as other:
-        known = {name: str(tmp_path / name) for name in files}
+        known = {name: str(tmp_path / name) for name in (*files, "latin")}
         known["taken"] = str(other.getsockname()[1])
         done = cli("serve", *(one.format(**known) for one in options))
 

@@ -32,9 +32,11 @@ from activities.language_model.port import PermanentModelError, SampleError, Tra
 from activities.memory import memory_id
 from mull import telemetry
 from mull.connection import connect
+from mull.quota import AGAIN_SECONDS, FreedPlace
 from tests.conftest import Handle, begin, begin_reflecting, served, until_asked
 from tests.scripted import ScriptedModel, reflection, routed, same
 from tests.workflows import batches
+from tests.workflows import test_quota as quotas
 from tests.workflows import test_webhook as webhooks
 from tests.workflows.agents import running as learners
 from tests.workflows.agents import test_training as trainings
@@ -126,8 +128,8 @@ async def main() -> None:
     client = await connect()
     for kind in (
         record_answers, record_reflections, record_batches, record_pages, record_helpers,
-        record_agents, record_turns, record_sessions, record_reflexion, record_retroformer,
-        record_trainings,
+        record_quota, record_agents, record_turns, record_sessions, record_reflexion,
+        record_retroformer, record_trainings,
     ):  # fmt: skip
         await kind(client)
     if FOLDER == VERSION:
@@ -268,6 +270,25 @@ async def record_helpers(client: Client) -> None:
     given: dict[str, Any] = {"offline": True, "queues": ["mull"]}
     doctor = partial(begin, client, given, "DoctorWorkflow")
     await record("doctor", partial(served, client, ScriptedModel()), doctor)
+
+
+async def record_quota(client: Client) -> None:
+    """Record how a key's places are freed, and are seen to be free, and refused after a look."""
+    key = quotas.Key(client, runs=1, usd_a_day=4)
+    key.name = "ann"
+    name = key.handle.id
+    if not wanted(name):
+        return
+    async with served(client, ScriptedModel(sample=["7"] * 3)):
+        freed = await key.take("freed")
+        await key.handle.signal("free_place", FreedPlace(place=freed.place, usd=0.5))
+        await key.take("seen")
+        await (await key.ask("seen", max_responses=3)).result()
+        await key.take("more")
+        await asyncio.sleep(AGAIN_SECONDS)
+        await key.refused("other")
+        await key.handle.cancel()
+        await write(key.handle, name)
 
 
 async def record_agents(client: Client) -> None:

@@ -498,6 +498,60 @@ def test_the_nearest_file_is_the_project_s(folder: Path) -> None:
         settings.of("ask")
 
 
+def test_no_file_above_the_repository_or_the_home_folder_is_taken(
+    folder: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """Nor from beside them: a project begins at its repository's root, and ends with the home."""
+    (tmp_path / FILE).write_text("seed = 1")
+    inner = folder / "src" / "inner"
+    (inner / "deep").mkdir(parents=True)
+    (inner / ".git").touch()  # as in a work tree of its own
+    within = find(inner / "deep")
+    (inner / FILE).write_text("seed = 2")
+    at_root = find(inner / "deep")
+    (folder / FILE).unlink()
+    at_home = find(folder)
+    monkeypatch.setenv("HOME", str(folder))
+
+    assert (within, at_root, at_home) == (None, inner / FILE, tmp_path / FILE)
+    assert find(folder / "src") is None
+
+
+@pytest.mark.parametrize("name", [FILE, PYPROJECT])
+def test_a_file_of_somebody_else_is_passed_over(
+    folder: Path, name: str, monkeypatch: Patch
+) -> None:
+    """As /tmp/mull.toml may be; one of the user's own, or of root, above it is taken."""
+    below = folder / "src"
+    (below / name).write_text("[tool.mull]\nmodel = 'openai/elsewhere'\n")
+    wanted: Path | None = folder / FILE
+    if os.geteuid():
+        # Only root can give a file away: here all are of somebody else.
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+        wanted = None
+    else:
+        os.chown(below / name, 12_345, -1)
+
+    assert find(below) == wanted
+
+
+def test_a_pyproject_that_can_t_be_read_is_passed_over(folder: Path) -> None:
+    """It is another program's, until it says otherwise."""
+    below = folder / "src"
+    (below / PYPROJECT).write_text("[tool.mull]\n")
+    (below / PYPROJECT).chmod(0)
+    root = os.getuid() == 0
+    if root:  # which can read everything
+        os.setreuid(12_345, -1)
+    try:
+        found = find(below)
+    finally:
+        if root:
+            os.setreuid(0, -1)
+
+    assert found == folder / FILE
+
+
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from temporalio.client import Client
 
 import mull
-from commands.http.application import Server
+from commands.http.application import Connection, Server
 from commands.http.bearers import Bearer, digest
 from tests.conftest import until
 from tests.patience import PATIENCE
@@ -41,7 +41,11 @@ async def answering(application: Starlette) -> AsyncIterator[str]:
     """Answer what comes to an address of this machine, and yield it."""
     place = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        application,
+        http=Connection,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve([place]))

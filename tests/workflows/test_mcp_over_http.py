@@ -106,6 +106,14 @@ async def test_who_is_not_let_in_calls_nothing(client: Client) -> None:
     assert said == [401, 401, 403, 403, 415, 413]
 
 
+async def test_no_connection_is_held_on_which_nothing_comes(client: Client) -> None:
+    """A server that keeps no session has nothing to say by itself: the protocol's answer is 405."""
+    async with listening(client) as address, httpx2.AsyncClient(timeout=PATIENCE) as plain:
+        found = await plain.get(address, headers={"Accept": "text/event-stream"})
+
+    assert found.status_code == 405
+
+
 async def test_a_key_has_its_models_runs_and_ids(client: Client) -> None:
     """What it may not ask is refused, a run too many too, and the other key's run is unknown."""
     opened = asyncio.Event()

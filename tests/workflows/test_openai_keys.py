@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from commands.http.application import BODY_BYTES, Server
 from mull.connection import connect
 from mull.quota import quota_id
 from tests.conftest import served, until, until_asked
+from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
 from tests.workflows.serving import KEYS, bearers, browsing, chat, listening, stalled
 from tests.workflows.turn import running
@@ -223,6 +225,34 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
     assert b" 408 " in answered
     assert "Traceback" not in capfd.readouterr().err
+
+
+PART = b"GET /v1/models HTTP/1.1\r\nHost: "
+
+
+@pytest.mark.parametrize(("begun", "earlier"), [(b"", 0), (PART, 0), (PART, 2)])
+async def test_the_head_of_a_request_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch, begun: bytes, earlier: int
+) -> None:
+    """Neither a first one nor a later one, though something of it comes again and again."""
+    monkeypatch.setattr(application, "HEAD_SECONDS", 0.5)
+    whole = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with listening(client) as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(address).port)
+        for _ in range(earlier):
+            writer.write(whole)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+        await asyncio.sleep(0.7 if earlier else 0)
+        for at in range(len(begun)):
+            writer.write(begun[at : at + 1])
+            await asyncio.sleep(0.05)
+        async with asyncio.timeout(PATIENCE):
+            # What comes after the end is refused.
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+        assert reader.at_eof() or reader.exception()
+        writer.close()
 
 
 @pytest.mark.parametrize(

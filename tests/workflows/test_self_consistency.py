@@ -280,6 +280,18 @@ async def test_every_sample_is_asked_with_it(client: Client) -> None:
         assert (call.messages, call.options) == (FRAMING.chat(call.prompt), FRAMING.options)
 
 
+async def test_a_temperature_that_nobody_asked_for_is_not_missed(client: Client) -> None:
+    """A model that takes none has its own; what was asked for and not sent is told."""
+    lacking = reply("7").model_copy(update={"left_out": ("temperature",)})
+    usual = await ask(client, ScriptedModel(sample=[lacking] * 3), max_responses=3)
+    wanted = await ask(
+        client, ScriptedModel(sample=[lacking] * 3), max_responses=3, temperature=0.7
+    )
+
+    assert usual.warnings == ()
+    assert wanted.warnings[0].startswith("temperature was not sent: ")
+
+
 async def test_whoever_writes_a_draft_is_asked_with_it(client: Client) -> None:
     """A revision like the first draft; a judge sees the material, and has no options."""
     lacking = reply("first").model_copy(update={"left_out": ("top_p",)})
