@@ -4,7 +4,6 @@ A run takes a place before it starts, with the dollars that it may spend, and gi
 has ended. What ended runs cost counts on the day, by UTC, on which their place became free.
 """
 
-from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Literal, NamedTuple
 
@@ -92,16 +91,12 @@ class Refusal(NamedTuple):
     seconds: float
 
 
-@dataclass
 class Quota:
     """Which runs of a key have places, and what was spent today."""
 
-    request: QuotaRequest
-    places: dict[str, Place] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.day, self.spent_usd = self.request.day, self.request.spent_usd
-        self.places = {place.run: place for place in self.request.places}
+    def __init__(self, request: QuotaRequest) -> None:
+        self.request, self.day, self.spent_usd = request, request.day, request.spent_usd
+        self.places = {place.run: place for place in request.places}
 
     def going_on(self) -> QuotaRequest:
         """Build the request of the history that follows this one."""

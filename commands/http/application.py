@@ -54,16 +54,18 @@ class Door:
             await self._app(scope, receive, send)
             return
         try:
-            headers = Headers(scope=scope)
-            scope.setdefault("state", {})["account"] = self._let_in(headers)
-            if scope.get("method") == "POST":
-                _check_body(headers)
+            account = self._let_in(scope.get("method"), Headers(scope=scope))
         except RefusedError as error:
             await answer_error(error)(scope, receive, send)
             return
+        scope.setdefault("state", {})["account"] = account
         await self._app(scope, _bounded(receive), send)
 
-    def _let_in(self, headers: Headers) -> Account:
+    def _let_in(self, method: str | None, headers: Headers) -> Account:
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and kind != "application/json":
+            # No web page can send JSON unasked.
+            raise RefusedError(415, "Send application/json, as its Content-Type says.")
         if self._local is None:
             scheme, _, token = headers.get("authorization", "").partition(" ")
             # How long it takes tells of hashes alone, which nobody can choose.
@@ -79,19 +81,6 @@ class Door:
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
             raise RefusedError(403, "Without keys this server answers no web page.")
         return self._local
-
-
-def _check_body(headers: Headers) -> None:
-    """Raise RefusedError for what is not JSON, or too large. No web page can send JSON unasked."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise RefusedError(415, "Send application/json, as its Content-Type says.")
-    if int(headers.get("content-length") or 0) > BODY_BYTES:
-        raise _too_large()
-
-
-def _too_large() -> RefusedError:
-    return RefusedError(413, f"The body is larger than {BODY_BYTES:,} bytes.")
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -112,7 +101,7 @@ def _bounded(receive: Receive) -> Receive:
         more = message.get("more_body", False)
         came += len(message.get("body", b""))
         if came > BODY_BYTES:
-            raise _too_large()
+            raise RefusedError(413, f"The body is larger than {BODY_BYTES:,} bytes.")
         return message
 
     return next_part

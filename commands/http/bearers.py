@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -92,11 +90,6 @@ class Bearer(Frozen):
 
 
 FILE = TypeAdapter(dict[KeyName, Bearer])
-
-
-def open_to_others(path: Path) -> bool:
-    """Tell whether others than its owner can read a file. Raises OSError."""
-    return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def read_bearers(path: Path) -> dict[str, Bearer]:

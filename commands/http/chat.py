@@ -120,10 +120,8 @@ def read_chat(data: bytes) -> Chat:
         raise RefusedError(404, said, param="model", code="model_not_found")
     _refuse_unknown(given, loop)
     settings = _typed(given, "mull", dict, {})
-    stream, options = (
-        _typed(given, "stream", bool, False),
-        _typed(given, "stream_options", dict, {}),
-    )
+    stream = _typed(given, "stream", bool, False)
+    options = _typed(given, "stream_options", dict, {})
     fields = _fields(given, loop, {x: y for x, y in settings.items() if x not in REPLY})
     fields |= {"model": behind} if behind else {}
     fields |= {"stream": True} if stream and "stream" in loop.request.model_fields else {}

@@ -1,5 +1,6 @@
 """`serve`: OpenAI's interface over Mull's runs."""
 
+import os
 import socket
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,7 +49,7 @@ def serve(
     It speaks HTTP: put a proxy with TLS before it where others than this machine can reach it. It
     stops at Ctrl-C. Exit codes: 0 stopped, 2 wrong usage, 3 no server.
     """
-    from commands.http.bearers import open_to_others, read_bearers
+    from commands.http.bearers import read_bearers
 
     if keys is None and host not in LOOPBACK:
         fail(f"--host {host}: without --keys it listens at 127.0.0.1 alone.")
@@ -78,7 +79,8 @@ def serve(
             fail(f"--host {host} --port {port}: {said}.")
         shown = f"[{host}]" if family is socket.AF_INET6 else host
         who = f"for the keys of {keys}" if bearers else "for this machine alone, without keys"
-        if keys is not None and open_to_others(keys):
+        # Windows has no such modes.
+        if keys is not None and os.name == "posix" and keys.stat().st_mode & 0o044:
             tell(f"Note: others on this machine can read {keys}: chmod 600 {keys}")
         tell(f"OpenAI's interface at http://{shown}:{port}/v1{tools}, {who}; Ctrl-C stops it")
         await answer_at(place, served)
