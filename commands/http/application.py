@@ -1,6 +1,7 @@
 """The application: whom it lets in, its addresses, and a chat completion from beginning to end."""
 
 import asyncio
+import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ KEEP_SECONDS = 75
 # What is under way is not waited for: its run goes on.
 GRACE_SECONDS = 2
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
-KNOWN_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+THIS_MACHINE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?")
 EXPLAINED = (RefusedError, HTTPException, ClientDisconnect, Exception)
 
 
@@ -74,8 +75,7 @@ class Door:
                 said = "Send one of this server's keys, as Authorization: Bearer KEY."
                 raise RefusedError(401, said, code="invalid_api_key")
             return account
-        host = headers.get("host", "").lower()
-        if host.rpartition(":")[0] not in KNOWN_HOSTS and host not in KNOWN_HOSTS:
+        if not THIS_MACHINE.fullmatch(headers.get("host", "").lower()):
             # A name that a web page's owner has point here.
             raise RefusedError(403, "Without keys this server answers to 127.0.0.1 alone.")
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":

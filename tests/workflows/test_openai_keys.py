@@ -174,6 +174,7 @@ async def test_without_a_key_nobody_gets_in(client: Client, shown: str | None) -
     [
         ({"Host": "evil.example"}, 403),
         ({"Host": "127.0.0.1.evil.example"}, 403),
+        ({"Host": "127.0.0.1:1@evil.example"}, 403),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
