@@ -165,7 +165,7 @@ def end_after(seconds: float, flush: Callable[[], None]) -> None:
     timer.start()
 
 
-IN_CLEAR = " This command has no keys and sends in the clear, which workers with keys refuse."
+IN_CLEAR = "This command has no keys and sends in the clear, which workers with keys refuse."
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
@@ -173,9 +173,8 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     from pydantic import ValidationError
 
     from mull import telemetry
-    from mull.connection import chosen_codec, connect
+    from mull.connection import chosen_codec, connect, translated
     from mull.errors import MullError
-    from mull.handle import translated
     from mull.keys import UnreadableError
 
     async def session() -> Exit:
@@ -187,9 +186,9 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
         code = asyncio.run(session())
     except MullError as error:
         end = "\n" if error.exit_code == Exit.UNREACHABLE else " "
-        fail(f"{error.fact}.{end}{error.advice}".rstrip(), error.exit_code)
-    except UnreadableError as error:
-        fail(f"{error}.{IN_CLEAR * (chosen_codec() is None)}")
+        in_clear = isinstance(error.__cause__, UnreadableError) and chosen_codec() is None
+        advice = IN_CLEAR if in_clear else error.advice
+        fail(f"{error.fact}.{end}{advice}".rstrip(), error.exit_code)
     except ValidationError:
         fail("This workflow was not started by Mull.")
     except KeyboardInterrupt:

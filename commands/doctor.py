@@ -37,8 +37,8 @@ from commands.command import Exit, Json, flag, print_json
 from mull import connection, telemetry
 from mull.connection import TASK_QUEUE, unserved
 from mull.errors import ConfigurationError, NoServerError
+from mull.handle import FEW_TRIES
 from mull.keys import ENCRYPTION_KEYS, KEY_ID, UnreadableError
-from mull.progress import FEW_TRIES
 from mull.queues import PURPOSES, REQUIRED
 from mull.request import PERSON_PRIORITY
 from mull.telemetry import SEARCH_ATTRIBUTES

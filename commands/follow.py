@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,9 +32,8 @@ from commands.doctor import examine
 from commands.options import New, Wanted
 from mull.connection import unserved
 from mull.errors import RunCancelledError, RunFailedError
-from mull.handle import TERMINATED, Run
+from mull.handle import QUIET_SECONDS, TERMINATED, News, Run, stuck_words
 from mull.loops import Loop, loop_of
-from mull.progress import LOOK_SECONDS, QUIET_SECONDS, Handle, LiveAnswer, News, look, stuck_words
 from mull.request import INVALID, PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
 from mull.sampling.result import Bars
@@ -115,31 +114,32 @@ class Live:
         # The words for a call that may have been lost with its worker, when the run was looked at.
         self._lost: str | None = None
         streams = status is not None and getattr(request, "stream", False)
-        self.news = News(run.handle, self._loop, streams=streams)
-        self._answer = LiveAnswer(run.handle) if streams else None
+        self._news = News(run, streams=streams)
+        self._silent = False
         self.busy, self.written = self._loop.doing, ""
 
-    async def show_until(self, ending: "asyncio.Task[Any]") -> None:
-        """Print what is new, until the run ends."""
-        while not ending.done():
-            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            spoke = False
-            # A lost call may be the only trace of a lost worker.
-            lost = self._slow not in {None, self._lost} and self._slow.endswith(terminal.LOST)
-            if self.news.due(more=lost) and not ending.done():
-                self._lost, was_silent = self._slow, self.news.silent
-                seen = await self.news.look()
-                spoke = not ending.done() and self._show(seen, was_silent=was_silent)
-            if ending.done():
-                break
-            if self._answer and not self.news.silent and self.news.wrote():
-                self.written = await self._answer.read()
-            # A wait for a person may last for weeks: it is said once.
-            await self.beat(spoke=spoke or self._waited is not None)
+    async def follow(self) -> Any:
+        """Print what is new until the run ends, and return its result."""
+        async with aclosing(aiter(self._news)) as news:
+            async for new in news:
+                if new.ended:
+                    break
+                if new.looked:
+                    self._lost = self._slow
+                if new.text is not None:
+                    self.written = new.text
+                spoke = new.looked and self._show(new.record)
+                # A wait for a person may last for weeks: it is said once.
+                await self.beat(spoke=spoke or self._waited is not None)
+                # A lost call may be the only trace of a lost worker.
+                said = self._slow or ""
+                self._news.wanted = said != self._lost and said.endswith(terminal.LOST)
+        return new.record
 
-    def _show(self, seen: Any, *, was_silent: bool) -> bool:
+    def _show(self, seen: Any) -> bool:
         """Print what is new; return whether there was something."""
-        before = self._steps
+        before, was_silent = self._steps, self._silent
+        self._silent = seen is None
         if seen is None:
             self.busy = NOBODY
             if not was_silent:
@@ -163,7 +163,7 @@ class Live:
             self._spoke = now
         due = self._status is None and now - self._spoke >= QUIET_SECONDS
         if due or (self._status and now - self._asked >= ASK_SECONDS):
-            self._slow, self._asked = await _slow(self._run.handle), now
+            self._slow, self._asked = await _slow(self._run), now
         words = f"{lasting_words(int(now - self._began))}: {self._slow or self.busy}"
         if self._status:
             width, rows = self._console.width, max(self._console.height - 4, 1)
@@ -186,16 +186,10 @@ async def show_live(run: Run[Any], request: Any, detached: str) -> Any:
     On Ctrl-C it says what `detached` means. Raises RunFailedError and RunCancelledError.
     """
     console = Console(stderr=True)
-    ending = asyncio.create_task(run.result())
     try:
         with console.status(run.loop.doing) if console.is_terminal else nullcontext() as status:
             live = Live(run, request, console, status)
-            reading = asyncio.create_task(live.news.read())
-            try:
-                await live.show_until(ending)
-            finally:
-                reading.cancel()
-        result = await ending
+            result = await live.follow()
     except asyncio.CancelledError:
         tell(f"\nDetached; {detached}")
         raise
@@ -203,14 +197,14 @@ async def show_live(run: Run[Any], request: Any, detached: str) -> Any:
     return result
 
 
-async def _slow(handle: Handle) -> str | None:
+async def _slow(run: Run[Any]) -> str | None:
     """Read how far the search for documents is, or what the slowest call waits for."""
     try:
-        described = await handle.describe()
+        described = await run.handle.describe()
     except RPCError:
         return None
     # What a call's worker wrote was encrypted for the call.
-    pending, known = described.raw_description.pending_activities, handle._client.data_converter
+    pending, known = described.raw_description.pending_activities, run.temporal.data_converter
     if said := stuck_words(described):
         return said
     for call in pending:
@@ -321,7 +315,7 @@ async def ended_badly(
         status = "terminated" if error.kind == TERMINATED else "failed"
         why = terminal_safe(f"{error.kind}: {error.message}", 1_000)
         said = "the run was terminated." if error.kind == TERMINATED else f"the run failed. {why}"
-    seen = await look(run.handle, loop) if loop.writes or whole else None
+    seen = await run.glance() if loop.writes or whole else None
     sheet = loop.stood_at(seen) if seen else None
     best = sheet.answer if sheet and loop.writes else None
     if as_json:

@@ -26,7 +26,6 @@ from mull import connection, telemetry
 from mull.client import Client
 from mull.errors import MullError, RequestError
 from mull.handle import Run
-from mull.keys import UnreadableError
 from mull.loops import CRITIQUE, MULTIPATH, SAMPLING, Loop, loop_of
 from mull.request import Record, Request, explain, parse_request, short_name
 from mull.text import terminal_safe, usd
@@ -221,7 +220,7 @@ class Tools:
                 return await self._show(ctx, given)
             if name in OFFERS:
                 return await self._start(ctx, OFFERS[name], given)
-        except (MullError, UnreadableError) as error:
+        except MullError as error:
             return failed(f"{error}")
         except Exception:
             # Its words are this machine's, and no model's business.

@@ -33,9 +33,8 @@ from mull.batch.request import (
 from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.connection import TASK_QUEUE
 from mull.errors import RunCancelledError, RunFailedError
-from mull.handle import Run, described, sized
+from mull.handle import LOOK_SECONDS, Run, described, sized
 from mull.loops import BATCH, LOOPS, Loop
-from mull.progress import LOOK_SECONDS
 from mull.request import BATCH_PRIORITY, parse_request
 from mull.run import Counts
 from mull.text import encoded_size, tally_words, terminal_safe

@@ -34,11 +34,10 @@ from commands.options import Wanted
 from commands.page import RunFacts, page_html
 from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from mull.client import ASKED
-from mull.errors import RunCancelledError, RunFailedError
+from mull.errors import MullError, RunCancelledError, RunFailedError
 from mull.handle import Run
 from mull.keys import UnreadableError
 from mull.loops import BATCH, LOOPS, SAMPLING, SESSION, TURN
-from mull.progress import Handle, look
 from mull.text import tally_words, terminal_safe, usd
 
 SHOWN = (
@@ -224,11 +223,8 @@ async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
     """Yield a line for each run of `ask` that has a result with answers of a model."""
     for row in rows:
         if (row["workflow"], row["status"]) == (SAMPLING.workflow, "completed"):
-            handle: Handle = client.get_workflow_handle(
-                row["id"], run_id=row["run_id"], result_type=SAMPLING.result
-            )
-            found = Run[Any](client, SAMPLING, handle)
-            request, result = await found.request(), await handle.result()
+            found = Run[Any].of(client, SAMPLING, row["id"], run_id=row["run_id"])
+            request, result = await found.request(), await found.result()
             if request and any(response.author is None for response in result.responses):
                 yield log_line(request, result)
 
@@ -237,10 +233,10 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
     """Query the progress of all open batches concurrently; return it by run id."""
 
     async def far(row: Row) -> tuple[str, str] | None:
-        handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
+        batch = Run[Any].of(client, BATCH, row["id"], run_id=row["run_id"])
         # A list needs no key.
         with suppress(UnreadableError):
-            if seen := await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS)):
+            if seen := await batch.glance(timedelta(seconds=PATIENCE_SECONDS)):
                 return row["run_id"], f"{seen.done:,}/{seen.total:,} done"
         return None
 
@@ -257,7 +253,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
     asked = doubt = turns = None
     # The SDK raises a KeyError for an unknown encoding, and a codec any error.
-    with suppress(UnreadableError, RPCError, ValueError, KeyError, RuntimeError):
+    with suppress(UnreadableError, MullError, RPCError, ValueError, KeyError, RuntimeError):
         if clear:
             asked = await run.memo_value(ASKED, None, type_hint=str)
             doubt = await run.memo_value("doubt", None, type_hint=str)
@@ -266,8 +262,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
             turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
         elif newest and clear and not asked and loop is not BATCH:
             # It was started by another client: its history has what it was asked.
-            handle = client.get_workflow_handle(run.id, run_id=run.run_id)
-            request = await Run[Any](client, loop, handle, run).request()
+            request = await Run[Any].of(client, loop, run.id, run_id=run.run_id).request()
             about = request and getattr(request, request.subject_field)
             asked = about and terminal_safe(about, SUBJECT_COLUMNS)
     return {

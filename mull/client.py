@@ -19,10 +19,11 @@ from mull.agents.request import ReflexionRequest
 from mull.agents.result import ReflexionResult
 from mull.batch.request import BatchRequest
 from mull.batch.result import BatchResult
+from mull.connection import translated
 from mull.critique.request import ReflectOnResultRequest
 from mull.critique.result import ReflectOnResultResult
 from mull.errors import RequestError, checked, no_worker
-from mull.handle import Run, find, translated
+from mull.handle import Run, find
 from mull.keywords import (
     AgentFields,
     AgentStart,

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
@@ -37,9 +37,10 @@ from temporalio.converter import (
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError, RPCStatusCode
 
 from mull import queues
-from mull.errors import ConfigurationError, NoServerError
+from mull.errors import ConfigurationError, MullError, NoServerError, RequestError
 from mull.keys import (
     CLEAR,
     CODEC,
@@ -329,6 +330,52 @@ async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
 async def unserved(client: Client, queues: Sequence[str]) -> list[str]:
     """List the task queues that no worker has polled recently. Raises RPCError."""
     return [queue for queue in queues if not await pollers(client, queue)]
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise CancelledError where a task is cancelled that sends an update.
+
+    The SDK raises an error of its own, which neither asyncio.timeout nor asyncio.run knows.
+    """
+    try:
+        yield
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        raise asyncio.CancelledError from error
+
+
+@contextmanager
+def translated(identity: str | None = None) -> Iterator[None]:
+    """Raise what the server refuses, or what can't be decrypted here, as an error of Mull's.
+
+    `identity` is the run that it is about. Raises NoServerError, ConfigurationError, RequestError
+    and MullError.
+    """
+    try:
+        yield
+    except UnreadableError as error:
+        raise ConfigurationError(str(error)) from error
+    except RPCError as error:
+        raise refused(error, identity) from error
+
+
+def refused(error: RPCError, identity: str | None = None) -> MullError:
+    """Say in Mull's terms what the server refused."""
+    said, status = error.message.rstrip("."), error.status
+    if status is RPCStatusCode.NOT_FOUND and "amespace" in said:
+        do = "Set TEMPORAL_NAMESPACE to another, or make it: temporal operator namespace create"
+        return ConfigurationError(said, do)
+    if status is RPCStatusCode.NOT_FOUND and "already completed" in said:
+        return RequestError(f"the run {identity} has already ended".replace(" None", ""))
+    if status is RPCStatusCode.NOT_FOUND:
+        which = f"no run has the id {identity}" if identity else "no run has this id"
+        return RequestError(which, "List the runs with `mull list`.", "id")
+    if status is RPCStatusCode.INVALID_ARGUMENT:
+        return RequestError(f"the Temporal server refused: {said}")
+    if status is RPCStatusCode.UNAVAILABLE:
+        said = "the connection to the Temporal server was lost"
+        return NoServerError(said, "Runs continue once it is back.")
+    return MullError(f"the Temporal server refused: {said}")
 
 
 @cache

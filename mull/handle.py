@@ -1,27 +1,40 @@
-"""A run on the server, by its id: it is waited for, looked at, steered and read."""
+"""A run on the server, by its id: it is waited for, followed, looked at, steered and read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Generic, Self, TypeVar
+import base64
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+from datetime import timedelta
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from mull.connection import DATA_CONVERTER, TASK_QUEUE, unserved
+from mull.batch.request import PAGE_ID
+from mull.batch.result import BatchResult
+from mull.connection import (
+    DATA_CONVERTER,
+    STREAM_POLL,
+    TASK_QUEUE,
+    cancellable,
+    translated,
+    unserved,
+)
 from mull.errors import (
-    ConfigurationError,
     DoubtfulError,
     MullError,
-    NoServerError,
     NoWorkerError,
     RequestError,
     RunCancelledError,
@@ -29,12 +42,13 @@ from mull.errors import (
     checked,
     no_worker,
 )
-from mull.loops import LOOPS, SAMPLING, Loop
+from mull.loops import BATCH, LOOPS, SAMPLING, Loop
 from mull.notebook import html_of
-from mull.progress import LOOK_SECONDS, Handle, News, look, stuck_words
 from mull.request import Finish, Result, Review
 from mull.sampling.result import PersonsAnswer
+from mull.text import FITTED_DECISIONS
 from mull.turn.approval import Permission, Question
+from mull.turn.conversation import StreamedText
 
 ResultT = TypeVar("ResultT", bound=Result)
 
@@ -43,7 +57,27 @@ PATIENCE_SECONDS = 20
 TERMINATED = "Terminated"
 # Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
 UPDATE_BYTES = 400_000
-
+LOOK = timedelta(seconds=10)
+LOOK_SECONDS = 1.0
+# Between two looks, each of which is billed on Temporal Cloud.
+APART_SECONDS = 2.0
+# A batch's news stand in the histories of its pages, which are not read.
+QUIET_SECONDS = 10.0
+SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+# What a workflow task writes follows from an event before it, and a query waits for that task.
+WRITTEN = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
+}
+# A workflow task that failed more often than this needs a key, or other code.
+FEW_TRIES = 2
 
 # Records know no sheets, since sheets know them.
 Result.drawn_by = html_of
@@ -61,7 +95,7 @@ class Run(Generic[ResultT]):
         self,
         temporal: Client,
         loop: Loop,
-        handle: Handle,
+        handle: WorkflowHandle[Any, Any],
         description: Any = None,
     ) -> None:
         self.temporal, self.loop, self.handle = temporal, loop, handle
@@ -71,9 +105,16 @@ class Run(Generic[ResultT]):
         return f"<mull.Run {self.command} {self.id}>"
 
     @classmethod
-    def of(cls, temporal: Client, loop: Loop, identity: str, described: Any = None) -> Self:
-        """Return the newest run with this id, without asking the server."""
-        handle = temporal.get_workflow_handle(identity, result_type=loop.result)
+    def of(
+        cls,
+        temporal: Client,
+        loop: Loop,
+        identity: str,
+        described: Any = None,
+        run_id: str | None = None,
+    ) -> Self:
+        """Return the run with this id, the newest one by default, without asking the server."""
+        handle = temporal.get_workflow_handle(identity, run_id=run_id, result_type=loop.result)
         return cls(temporal, loop, handle, described)
 
     @property
@@ -111,37 +152,50 @@ class Run(Generic[ResultT]):
     async def look(self) -> ResultT:
         """Return the record of the run as it stands, open or closed. Raises NoWorkerError."""
         with translated(self.id):
-            seen = await look(self.handle, self.loop)
+            seen = await self.glance()
             if seen is None:
                 described = await self.handle.describe()
                 if described.status is WorkflowExecutionStatus.COMPLETED:
                     return await self.result()
                 said = "the run is open, but no worker answers queries for it now"
                 raise NoWorkerError(stuck_words(described) or said)
-        found: ResultT = seen
-        return self._named(found)
+        return seen
+
+    async def glance(self, patience: timedelta = LOOK) -> ResultT | None:
+        """Query the record of the run, open or closed; None if no worker answers.
+
+        If earlier decisions may have been left out, they are queried too.
+        """
+        loop = self.loop
+        try:
+            seen: Any = await self.handle.query(
+                "progress", result_type=loop.result, rpc_timeout=patience
+            )
+            if loop is BATCH and seen.under_way:
+                # A batch itself hears only of pages that have ended.
+                names = [self.id + PAGE_ID.format(number) for number in seen.under_way]
+                runs = [Run[BatchResult].of(self.temporal, BATCH, name) for name in names]
+                pages = [await run.glance(patience) for run in runs]
+                seen = None if None in pages else seen.with_pages(pages)
+            elif loop is not BATCH and len(seen.decisions) == FITTED_DECISIONS:
+                kind: Any = loop.result.model_fields["decisions"].annotation
+                every = await self.handle.query("decisions", result_type=kind, rpc_timeout=patience)
+                seen = seen.model_copy(update={"decisions": every})
+        except (RPCError, WorkflowQueryFailedError):
+            return None
+        return self._named(seen) if seen else None
 
     async def __aiter__(self) -> AsyncIterator[ResultT]:
         """Yield the record at each change that is seen, every two seconds at most.
 
         The last one is the result. Raises what `result` raises.
         """
-        news, last = News(self.handle, self.loop), None
-        ending, reading = asyncio.create_task(self.result()), asyncio.create_task(news.read())
-        try:
-            while not ending.done():
-                await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-                if ending.done() or not news.due():
-                    continue
-                seen = await news.look()
-                if seen is not None and seen != last and not ending.done():
-                    last = seen
-                    yield self._named(seen.model_copy())
-            yield await ending
-        finally:
-            reading.cancel()
-            ending.cancel()
-            await asyncio.gather(reading, ending, return_exceptions=True)
+        last = None
+        async with aclosing(aiter(News(self))) as news:
+            async for new in news:
+                if new.ended or (new.record is not None and new.record != last):
+                    last = new.record
+                    yield self._named(last.model_copy())
 
     async def request(self) -> Any:
         """Read the run's request from its history; None if its input is not a valid request."""
@@ -245,6 +299,102 @@ class Run(Generic[ResultT]):
         return record
 
 
+class Change(NamedTuple):
+    """What is new of a run: its `record`, in the end its result, and the `text` of an answer.
+
+    `looked` without a record: no worker answers.
+    """
+
+    record: Any = None
+    looked: bool = False
+    text: str | None = None
+    ended: bool = False
+
+
+class News:
+    """What is new of a run, each second, until its result, or an error that `result` raises.
+
+    Its record is queried only once its history has something new, or where that is `wanted`: on
+    Temporal Cloud queries are billed, so there are at least two seconds between them, while waiting
+    for events is free. With `streams`, signals bring the text of an answer, and are no news.
+    Without `looks` no record is queried.
+    """
+
+    def __init__(self, run: Run[Any], *, streams: bool = False, looks: bool = True) -> None:
+        self._run, self._looks, self._kinds = run, looks, set[int]()
+        self._answer = LiveAnswer(run.handle) if streams else None
+        self._looked, self._silent = time.monotonic() - APART_SECONDS, False
+        self.wanted = False
+
+    async def __aiter__(self) -> AsyncGenerator[Change, None]:
+        """Yield what is new, which may be nothing; the last one is the result."""
+        ending = asyncio.create_task(self._run.result())
+        reading = asyncio.create_task(self._read())
+        try:
+            while not ending.done():
+                await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+                new = Change() if ending.done() else await self._see()
+                if not ending.done():
+                    yield new
+            yield Change(await ending, ended=True)
+        finally:
+            reading.cancel()
+            ending.cancel()
+            await asyncio.gather(reading, ending, return_exceptions=True)
+
+    async def _read(self) -> None:
+        """Note the kinds of new events of this history and of those that follow it, for ever."""
+        while True:
+            with suppress(RPCError):
+                async for event in self._run.handle.fetch_history_events(wait_new_event=True):
+                    self._kinds.add(event.event_type)
+            # The run goes on in a new history, or the server is away.
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _see(self) -> Change:
+        waited = time.monotonic() - self._looked
+        signals = {SIGNALED} if self._answer else set()
+        quiet = self._run.loop is BATCH and waited >= QUIET_SECONDS
+        news = self._kinds - WRITTEN - signals or self._silent or self.wanted or quiet
+        seen = Change()
+        if self._looks and waited >= APART_SECONDS and news:
+            # A signal's text is read below, whatever the record shows.
+            self._kinds &= signals
+            self._looked = time.monotonic()
+            seen = Change(await self._run.glance(), looked=True)
+            self._silent = seen.record is None
+        if self._answer and SIGNALED in self._kinds and not self._silent:
+            self._kinds.discard(SIGNALED)
+            seen = seen._replace(text=await self._answer.read())
+        return seen
+
+
+class LiveAnswer:
+    """The answer of a turn while it is written.
+
+    It is read by queries, which history does not keep: each poll by an update would stay in it.
+    """
+
+    def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
+        self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
+
+    async def read(self) -> str:
+        """Return what is written so far of the newest attempt; as before if no worker answers."""
+        try:
+            known = {"from_offset": self._offset}
+            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
+        except (RPCError, WorkflowQueryFailedError):
+            return self._written.text
+        for item in found["items"]:
+            # Anything else was not published by Mull.
+            with suppress(Exception):
+                payload = Payload.FromString(base64.b64decode(item["data"]))
+                piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
+                self._written = self._written.then(piece)
+        self._offset = found["next_offset"]
+        return self._written.text
+
+
 def sized(given: Any) -> Any:
     """Return what an update gives a run. Raises RequestError if it is too large."""
     size = len(DATA_CONVERTER.payload_converter.to_payload(given).data)
@@ -284,44 +434,8 @@ def ended(identity: str, error: WorkflowFailureError) -> MullError:
     return RunFailedError(identity, kind, str(cause))
 
 
-@contextmanager
-def cancellable() -> Iterator[None]:
-    """Raise CancelledError where a task is cancelled that sends an update.
-
-    The SDK raises an error of its own, which neither asyncio.timeout nor asyncio.run knows.
-    """
-    try:
-        yield
-    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        raise asyncio.CancelledError from error
-
-
-@contextmanager
-def translated(identity: str | None = None) -> Iterator[None]:
-    """Raise what the server refuses as an error of Mull's; `identity` is the run that it is about.
-
-    Raises NoServerError, ConfigurationError, RequestError and MullError.
-    """
-    try:
-        yield
-    except RPCError as error:
-        raise refused(error, identity) from error
-
-
-def refused(error: RPCError, identity: str | None = None) -> MullError:
-    """Say in Mull's terms what the server refused."""
-    said, status = error.message.rstrip("."), error.status
-    if status is RPCStatusCode.NOT_FOUND and "amespace" in said:
-        do = "Set TEMPORAL_NAMESPACE to another, or make it: temporal operator namespace create"
-        return ConfigurationError(said, do)
-    if status is RPCStatusCode.NOT_FOUND and "already completed" in said:
-        return RequestError(f"the run {identity} has already ended".replace(" None", ""))
-    if status is RPCStatusCode.NOT_FOUND:
-        which = f"no run has the id {identity}" if identity else "no run has this id"
-        return RequestError(which, "List the runs with `mull list`.", "id")
-    if status is RPCStatusCode.INVALID_ARGUMENT:
-        return RequestError(f"the Temporal server refused: {said}")
-    if status is RPCStatusCode.UNAVAILABLE:
-        said = "the connection to the Temporal server was lost"
-        return NoServerError(said, "Runs continue once it is back.")
-    return MullError(f"the Temporal server refused: {said}")
+def stuck_words(described: WorkflowExecutionDescription) -> str | None:
+    """Say that a worker fails at a run again and again; None if that is not so."""
+    tries = described.raw_description.pending_workflow_task.attempt
+    said = f"the worker can't go on with this run (attempt {tries}): its log says why"
+    return said if tries > FEW_TRIES else None

@@ -19,12 +19,11 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from mull.connection import TASK_QUEUE
+from mull.connection import TASK_QUEUE, cancellable, translated
 from mull.errors import MullError, RequestError, checked
-from mull.handle import Run, cancellable, described, find, sized, translated
+from mull.handle import LOOK_SECONDS, Run, described, find, sized
 from mull.keywords import MessageFields
 from mull.loops import SESSION, TURN
-from mull.progress import LOOK_SECONDS, look
 from mull.request import PERSON_PRIORITY
 from mull.text import tally_words
 from mull.turn.result import ToolTurnResult
@@ -34,6 +33,7 @@ from mull.turn.session import (
     SessionAnswer,
     SessionMessage,
     SessionRequest,
+    SessionResult,
     turn_id,
 )
 
@@ -192,9 +192,9 @@ class Talk:
 
     async def _number(self, key: str, answer: Answer) -> int:
         """Tell the number of the turn that answers a message, by its place among those waiting."""
-        session = self._temporal.get_workflow_handle(self.id)
+        session = Run[SessionResult].of(self._temporal, SESSION, self.id)
         while not answer.done():
-            seen = await look(session, SESSION)
+            seen = await session.glance()
             waiting = seen.waiting if seen else ()
             if seen and key in waiting:
                 before = waiting.index(key)

@@ -19,8 +19,7 @@ from temporalio.service import RPCError
 
 from commands.http.chat import RefusedError
 from mull import Client, MullError, RequestError, Run, RunCancelledError, RunFailedError
-from mull.connection import TASK_QUEUE
-from mull.handle import cancellable
+from mull.connection import TASK_QUEUE, cancellable
 from mull.loops import loop_of
 from mull.quota import (
     AGAIN_SECONDS,

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import time
-from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from commands.http.chat import Chat, RefusedError
 from commands.http.completions import Chunks, comment, completion, facts, failed
 from mull import (
+    ConfigurationError,
     MullError,
     NoServerError,
     NoWorkerError,
@@ -24,8 +24,8 @@ from mull import (
     RunCancelledError,
     RunFailedError,
 )
+from mull.handle import News
 from mull.loops import TURN
-from mull.progress import LOOK_SECONDS, LiveAnswer, News
 from mull.quota import AGAIN_SECONDS
 
 # Proxies close a connection on which nothing comes for a minute, some sooner.
@@ -67,9 +67,12 @@ def explained(error: Exception, *, again: bool) -> RefusedError:
         return RefusedError(400, f"{error}", param=error.field)
     if isinstance(error, RPCError) and error.status is RPCStatusCode.RESOURCE_EXHAUSTED:
         return RefusedError(429, "Too many requests at once.", again_seconds=soon)
-    logger.warning("the Temporal server did not answer as expected: %s", error)
+    status = 503
     said = "The Temporal server did not answer as expected: this server's log says more."
-    return RefusedError(503, said, again_seconds=soon)
+    if isinstance(error, ConfigurationError):
+        status, said, soon = 500, "This server's configuration is wrong, as its log says.", None
+    logger.warning("%s %s", said, error)
+    return RefusedError(status, said, again_seconds=soon)
 
 
 def answer_error(error: RefusedError, run: str | None = None) -> Response:
@@ -159,37 +162,24 @@ class Reply(Response):
 
     async def _news(self) -> AsyncGenerator[Seen, None]:
         """Yield what is new of the run, at last its end. Raises RefusedError and GoneError."""
-        chat, handle, spoke = self._chat, self._run.handle, time.monotonic()
+        chat, spoke = self._chat, time.monotonic()
         streams = chat.stream and getattr(chat.request, "stream", False)
-        news, written = News(handle, chat.loop, streams=streams), LiveAnswer(handle)
-        ending = asyncio.create_task(self._run.result())
-        reading = asyncio.create_task(news.read())
+        following = News(self._run, streams=streams, looks=_may_wait(chat))
         try:
-            while not ending.done():
-                tasks = {ending, self._gone}
-                await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-                if self._gone.done():
-                    raise GoneError
-                if streams and news.wrote() and not ending.done():
-                    yield Seen("text", await written.read())
-                if _may_wait(chat) and news.due() and not ending.done():
-                    record = await news.look()
-                    if record and chat.loop.sheet(record, chat.request).waiting:
-                        yield self._taken(Seen(WAITING, record=record))
+            async with aclosing(aiter(following)) as news:
+                async for new in news:
+                    if self._gone.done():
+                        raise GoneError
+                    if new.ended:
+                        yield self._taken(Seen("completed", record=new.record))
+                    elif new.record and chat.loop.sheet(new.record, chat.request).waiting:
+                        yield self._taken(Seen(WAITING, record=new.record))
                         return
-                if time.monotonic() - spoke >= BEAT_SECONDS:
-                    spoke = time.monotonic()
-                    yield Seen("silence", chat.loop.doing)
-            yield self._taken(Seen("completed", record=await self._result(ending)))
-        finally:
-            reading.cancel()
-            ending.cancel()
-            await asyncio.gather(reading, ending, return_exceptions=True)
-
-    async def _result(self, ending: "asyncio.Task[Any]") -> Any:
-        """Return the run's result. Raises RefusedError."""
-        try:
-            return await ending
+                    elif new.text is not None:
+                        yield Seen("text", new.text)
+                    elif time.monotonic() - spoke >= BEAT_SECONDS:
+                        spoke = time.monotonic()
+                        yield Seen("silence", chat.loop.doing)
         except MullError as error:
             raise explained(error, again=self._again) from error
 

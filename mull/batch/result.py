@@ -1,8 +1,8 @@
 """The progress and the result of a batch, in one record: numbers only, never text."""
 
 from collections import Counter
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Iterable
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -30,6 +30,13 @@ class BatchRun(Record):
     error: str | None = None
     tokens: int | None = None
     cost_usd: float | None = None
+
+
+# The counts of a batch to which its pages under way add theirs.
+SUMMED = (
+    "done", "running", "completed", "failed", "cancelled", "not_started",
+    "tokens", "cost_usd", "known_tokens", "known_usd",
+)  # fmt: skip
 
 
 class RunResult(Record):
@@ -123,3 +130,11 @@ class BatchResult(Result):
         """Say how many runs have no result; what those with one are worth, their own say."""
         without = self.total - self.completed
         return f"{without:,} of {tally_words(self.total, 'run')} without a result" * (without > 0)
+
+    def with_pages(self, pages: Iterable[Self]) -> Self:
+        """Add the counts of its pages under way, which it counts as running until they end."""
+        parts, sums = [self.model_copy(update={"running": 0}), *pages], dict[str, Any]()
+        for name in SUMMED:
+            counted = [getattr(part, name) for part in parts]
+            sums[name] = None if None in counted else sum(counted)
+        return self.model_copy(update=sums)

@@ -164,7 +164,6 @@ def test_every_module_of_the_core_is_in_the_contract_of_purity() -> None:
         "mull.keys",
         "mull.nexus",
         "mull.plugin",
-        "mull.progress",
         "mull.settings",
         "mull.settings_file",
         "mull.talk",

@@ -24,7 +24,6 @@ from mull.handle import Run
 from mull.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, loop_of
 from mull.multipath.loop import Run as AgentRun
 from mull.multipath.request import MultiPathRequest
-from mull.progress import look
 from mull.run import Usage
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import Bars
@@ -504,7 +503,8 @@ async def test_a_live_view_has_decisions_that_the_record_left_out(kept: int, sho
         asked.append(name)
         return answers[name]
 
-    seen = await look(SimpleNamespace(query=query), SAMPLING)  # type: ignore[arg-type]
+    handle: Any = SimpleNamespace(query=query, id="ask-1")
+    seen: Any = await Run[Any](handle, SAMPLING, handle).glance()
 
     assert len(seen.decisions) == shown
     assert asked == ["progress", "decisions"][: 1 + (kept == 100)]

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any
 
@@ -31,6 +32,7 @@ from temporalio.client import (
 )
 from temporalio.converter import WorkflowSerializationContext as RunContext
 
+import mull
 import worker
 from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from activities.sandbox.port import Program, Result
@@ -39,6 +41,7 @@ from commands.doctor import starts_check
 from mull.connection import connect
 from mull.errors import ConfigurationError
 from mull.keys import BOUND_TO, ENCRYPTED, KEY_ID, UnreadableError
+from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult
 from mull.turn.approval import ToolRule
 from tests import callers
@@ -54,6 +57,7 @@ from tests.conftest import (
 )
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel, ScriptedSandbox, finished
+from tests.workflows.serving import browsing, chat, listening
 from tests.workflows.test_reviews import ASK
 from tests.workflows.turn.running import Noted
 from tests.workflows.turn.running import served as turning
@@ -154,6 +158,26 @@ async def test_keys_rotate_without_loss(connected: Connected) -> None:
     with pytest.raises(UnreadableError, match="'new', which is not among"):
         await result(before, second)
     assert progress["question"] == "How much?"
+
+
+async def test_a_program_without_the_key_hears_of_it(connected: Connected) -> None:
+    """From the client as from OpenAI's interface: its configuration is wrong, and what to set."""
+    own, other = await connected("main-1"), await connected("theirs")
+    m, name = mull.Client(other), f"chat-local-{sha256(b'one').hexdigest()[:32]}"
+    request = SelfConsistencyRequest(question="How much?", max_responses=1)
+    async with served(own, ScriptedModel(sample=["129"])):
+        run = await mull.Client(own).begin(request, name)
+        await run.result()
+        found = await m.get(name)
+        for reading in (found.result(), found.look(), found.request(), m.begin(request, name)):
+            with pytest.raises(mull.ConfigurationError, match="'main-1', which is not among"):
+                await reading
+        async with listening(other) as address, browsing(address) as plain:
+            header = {"Idempotency-Key": "one"}
+            answered = await plain.post("/chat/completions", json=chat(), headers=header)
+
+    assert answered.status_code == 500
+    assert "configuration" in answered.json()["error"]["message"]
 
 
 # Each step of docs/operations.md for rotating: the keys of everybody, and those of the code worker.

@@ -16,9 +16,8 @@ from mull.critique.request import ReflectOnResultRequest
 from mull.handle import Run
 from mull.loops import Loop, loop_of
 from mull.multipath.request import MultiPathRequest
-from mull.progress import Handle
 from mull.sampling.request import SelfConsistencyRequest
-from tests.conftest import QUERY, begin
+from tests.conftest import QUERY, Handle, begin
 from tests.scripted import (
     ScriptedRetriever,
     code,
