@@ -12,7 +12,7 @@ from commands import command, start
 from commands.command import fail, flag, with_client
 from commands.help import COMMON
 from commands.lines import COMMANDS, SUFFIXES, Chosen, Format, Given, planned, read
-from commands.options import New, Profile, Wanted, takes_fields
+from commands.options import New, Profile, Wanted, settled, takes_fields
 from mull.batch.request import BatchRequest
 
 _steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that was started")
@@ -90,7 +90,6 @@ def batch(
     130 detached (the batch goes on).
     """
     from commands import rows, updates
-    from commands.profile import settled
 
     steered = [one for one in (pause, resume, retry) if one is not None]
     if len(steered) > 1 or (steered and (workflow_id or (file and retry is None))):

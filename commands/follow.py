@@ -12,10 +12,9 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text as Line
-from temporalio.client import Client
+from temporalio.client import Client as Temporal
 from temporalio.service import RPCError
 
-import mull
 from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import (
@@ -30,6 +29,7 @@ from commands.command import (
 )
 from commands.doctor import examine
 from commands.options import New, Wanted
+from mull.client import Client
 from mull.connection import unserved
 from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import QUIET_SECONDS, TERMINATED, News, Run, stuck_words
@@ -51,7 +51,7 @@ SHOWN_BY_DOCTOR = {
 }
 
 
-async def start(client: Client, request: Request, new: New, wanted: Wanted) -> Exit:
+async def start(client: Temporal, request: Request, new: New, wanted: Wanted) -> Exit:
     """Start a run and follow it, or print its id at once.
 
     The result of a run that is done is printed as if it had just ended, and nothing is paid.
@@ -66,7 +66,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     if isinstance(bars, Bars) and bars.probability is not None and not may_be_done:
         await _expect_map(client, request)
     priority = None if new.detach else PERSON_PRIORITY
-    begin = mull.Client(client).begin
+    begin = Client(client).begin
     run = await begin(request, new.workflow_id, again=new.again, priority=priority)
     if not run.goes_on:
         tell("This run is done, so nothing is paid again; --again starts it anew.")
@@ -78,7 +78,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     return await follow(run, request, wanted, begun=True)
 
 
-async def _expect_map(client: Client, request: Any) -> None:
+async def _expect_map(client: Temporal, request: Any) -> None:
     """Exit before anything is paid if there is no map for the probability that is required."""
     if request.calibration is not None:
         setup = Sampling(request).setup

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 # What `--help` shows has this word in its annotation, beside its option.
@@ -13,27 +12,11 @@ REQUIRED, MOST_USED, LAST = "Required", "What most people need", "The run and it
 EXAMPLES = "For example:"
 # In a narrower terminal the names of options wrap, too.
 WIDE = 60
-_WHOLE = "mull.help_all"
+# Set while every option is shown.
+WHOLE = "mull.help_all"
 _CODE = re.compile(r"`([^`]+)`")
 # By heading the rows under it: a name, its help, and a note.
 Panels = dict[str, list[tuple[str, str, str]]]
-
-
-def show_all(context: typer.Context, wanted: bool) -> None:
-    """Print the help with every option, and end."""
-    if wanted and not context.resilient_parsing:
-        context.meta[_WHOLE] = True
-        typer.echo(context.get_help())
-        raise typer.Exit
-
-
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all", is_eager=True, callback=show_all, help="Show every option, and exit."
-    ),
-    COMMON,
-]
 
 
 class Command(TyperCommand):
@@ -45,7 +28,7 @@ class Command(TyperCommand):
         given: list[Any] = self.get_params(ctx)
         params = [one for one in given if not one.hidden]
         said = (self.help or "").split("\n\n")
-        if common is None or _WHOLE in ctx.meta:
+        if common is None or WHOLE in ctx.meta:
             _print(self.get_usage(ctx), said, _panels(params, ctx))
             return
         needed = {*common, "help"}

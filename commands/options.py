@@ -14,6 +14,7 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
+    NoReturn,
     get_args,
     get_origin,
     get_type_hints,
@@ -36,9 +37,9 @@ from commands.command import (
     read_file,
     tell,
 )
-from commands.help import COMMON, LAST, REQUIRED, HelpAll
+from commands.help import COMMON, LAST, REQUIRED, WHOLE
 from mull.option import Form, Heading, Option
-from mull.request import Frozen, SamplingOptions, explain, unambiguous_json
+from mull.request import Frozen, Request, SamplingOptions, explain, unambiguous_json
 from mull.sampling.result import Bars
 
 if TYPE_CHECKING:
@@ -72,6 +73,37 @@ def settings_here(profile: str | None) -> "Settings":
     return read(project, profile, user=user) if project or user or profile else Settings()
 
 
+def in_effect(profile: str | None) -> "Settings":
+    """Read the settings for the current folder, or exit with an error."""
+    from mull.errors import ConfigurationError
+
+    try:
+        return settings_here(profile)
+    except ConfigurationError as error:
+        refuse(error)
+
+
+def refuse(error: Exception) -> NoReturn:
+    """Exit with what is wrong with a file of settings."""
+    fail(f"{error}" if f"{error}".endswith("?") else f"{error}.")
+
+
+def settled(
+    request: type[Request], fields: Mapping[str, Any], profile: str | None, *, alone: bool = False
+) -> dict[str, Any]:
+    """Return the fields of a request, with what files set for those that are None.
+
+    With `alone` only for these, else also for others. Say in one line what that is, and which
+    variables go before a file. Exit if a file is wrong.
+    """
+    settings = in_effect(profile)
+    if not settings.sources:
+        return dict(fields)
+    from commands.profile import completed
+
+    return completed(settings, request, fields, alone=alone)
+
+
 def names_of(field: str) -> Callable[[], list[str]]:
     """Make what lists the names that `profile`, `preset` or `criteria` takes, for a shell."""
 
@@ -96,6 +128,23 @@ Profile = Annotated[
         autocompletion=names_of("profile"),
         help="A profile of mull.toml; `mull settings` lists them.",
     ),
+]
+
+
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help with every option, and end."""
+    if wanted and not context.resilient_parsing:
+        context.meta[WHOLE] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=show_all, help="Show every option, and exit."
+    ),
+    COMMON,
 ]
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from commands.command import Json, fail, option_of, print_json, tell
-from commands.options import Profile, own_file, settings_here
+from commands.options import Profile, in_effect, own_file, refuse
 from mull.errors import ConfigurationError, RequestError
 from mull.request import Request
 from mull.settings import Setting, Settings
@@ -22,36 +22,16 @@ from mull.text import terminal_safe
 SHORT_COLUMNS, VALUE_COLUMNS = 40, 300
 
 
-def in_effect(profile: str | None) -> Settings:
-    """Read the settings for the current folder, or exit with an error."""
-    try:
-        return settings_here(profile)
-    except ConfigurationError as error:
-        _refuse(error)
-
-
-def _refuse(error: ConfigurationError) -> NoReturn:
-    said = str(error)
-    fail(said if said.endswith("?") else f"{said}.")
-
-
-def settled(
-    request: type[Request], fields: Mapping[str, Any], profile: str | None, *, alone: bool = False
+def completed(
+    settings: Settings, request: type[Request], fields: Mapping[str, Any], *, alone: bool
 ) -> dict[str, Any]:
-    """Return the fields of a request, with what files set for those that are None.
-
-    With `alone` only for these, else also for others. Say in one line what that is, and which
-    variables go before a file. Exit if a file is wrong.
-    """
+    """Return the fields of a request with what these settings give, and say what that is."""
     command = next(name for name, kind in COMMANDS.items() if kind is request)
-    settings = in_effect(profile)
-    if not settings.sources:
-        return dict(fields)
     try:
         known, used = settings.of(command), settings.beside(command, fields)
         whole = settings.complete(command, fields)
     except ConfigurationError as error:
-        _refuse(error)
+        refuse(error)
     except RequestError as error:
         fail(f"{option_of(request, error.field or '')}: {error}.")
     if alone:
@@ -59,7 +39,7 @@ def settled(
         whole = {name: whole[name] for name in fields}
     if used:
         files = dict.fromkeys(one.source.shown for one in used.values())
-        by = [f"profile {profile}"] if any(one.profile for one in used.values()) else []
+        by = [f"profile {settings.profile}"] if any(one.profile for one in used.values()) else []
         said = ", ".join(_brief(name, one.value) for name, one in used.items())
         console = Console(stderr=True)
         line = Text(f"settings of {', '.join([*files, *by])}: {said}", "dim")
@@ -136,7 +116,7 @@ def settings(
         named = [one for one in OWN if command is None or one in settable(command)]
         own = {OWN[field][0]: _own_rows(found, field) for field in named}
     except ConfigurationError as error:
-        _refuse(error)
+        refuse(error)
     if not as_json:
         _print(found, rows, own)
         return

@@ -17,7 +17,7 @@ from commands import command, start
 from commands.command import fail, flag, with_client
 from commands.help import COMMON, LAST
 from commands.lines import Chosen, Given, planned
-from commands.options import New, Wanted, place_of, takes_fields
+from commands.options import New, Wanted, place_of, settled, takes_fields
 from mull.agents.request import CODE, ReflexionRequest
 
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
@@ -82,7 +82,6 @@ def reflexion(
         fail("--again is for one task: give the list another --id.")
     # What follows a run takes a while to import, which `--help` should not wait for.
     from commands import rows
-    from commands.profile import settled
     from mull.client import new_id
 
     wanted = wanted._replace(required=1.0 if require_cases else None)

@@ -14,7 +14,7 @@ from activities.training.port import VARIABLE, StageTask
 from commands import start
 from commands.command import Exit, checked, fail, flag
 from commands.help import COMMON, LAST, Command
-from commands.options import New, Wanted, place_of, takes_fields
+from commands.options import New, Wanted, place_of, settled, takes_fields
 from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest
@@ -110,8 +110,6 @@ def train(
     names, structured = names_in(tasks)
     if (twice := Counter(name for _, name in names).most_common(1)[0])[1] > 1:
         fail(f"--tasks: {tasks} has the task {twice[0]} more than once.")
-    from commands.profile import settled
-
     typed = {name for name, value in fields.items() if value is not None}
     fields = settled(RetroformerTrainingRequest, fields, new.profile)
     read = structured and fields["environment"] in READ

@@ -14,7 +14,7 @@ import typer
 from commands import command
 from commands.command import fail, flag, option_of, options_of, with_client
 from commands.help import COMMON, LAST
-from commands.options import New, Wanted, takes_fields
+from commands.options import New, Wanted, settled, takes_fields
 from mull.critique.criteria import Criterion
 from mull.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from mull.critique.request import ReflectOnResultRequest
@@ -245,10 +245,8 @@ def begin(
 
     With the names of those that were `typed`, `fields` have what files of settings give.
     """
-    # What follows a run, and what reads settings, takes a while to import, which `--help` should
-    # not wait for.
+    # What follows a run takes a while to import, which `--help` should not wait for.
     from commands import follow
-    from commands.profile import settled
 
     if typed is None:
         typed = {name for name, value in fields.items() if value is not None}

@@ -8,7 +8,7 @@ import typer
 from commands import command, start
 from commands.command import fail, with_client
 from commands.help import COMMON
-from commands.options import New, Wanted, takes_fields
+from commands.options import New, Wanted, settled, takes_fields
 from mull.turn.request import ToolTurnRequest
 from mull.turn.session import SessionMessage, SessionRequest
 
@@ -59,7 +59,6 @@ def turn(
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         from commands import sessions
-        from commands.profile import settled
 
         fields = settled(ToolTurnRequest, fields, new.profile)
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)

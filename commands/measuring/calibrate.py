@@ -11,7 +11,7 @@ import typer
 from commands import plans
 from commands.command import checked, fail, flag
 from commands.help import COMMON
-from commands.options import takes_fields
+from commands.options import settled, takes_fields
 from commands.plans import Findings, Read, facts_of, found, unmade
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
@@ -100,8 +100,6 @@ def calibrate(
     """
     plans.require_scipy("calibrate")
     examples = plans.read_lines(file, read_example, FORM)
-    from commands.profile import settled
-
     given = {"judges": judge, "criteria": fields["criteria"]}
     given = settled(ReflectOnResultRequest, given, how.profile, alone=True)
     judges = given["judges"] or []

@@ -13,7 +13,7 @@ from commands import plans
 from commands.command import checked, fail, flag
 from commands.help import COMMON
 from commands.measuring.replay import readable_kind
-from commands.options import takes_fields
+from commands.options import settled, takes_fields
 from commands.plans import Findings, Read, found, unmade
 from mull.batch.request import BatchRequest, Item
 from mull.batch.result import BatchResult
@@ -98,8 +98,6 @@ def compare(
     if not names or not set(names) <= set(METHODS.split(",")):
         fail(f"--methods: expected one or more of {METHODS}, comma-separated.")
     kind = readable_kind(answers)
-    from commands.profile import settled
-
     written = {name: fields[name] for name in ("model", "judges", *REFLECTED)}
     fields |= settled(ReflectOnResultRequest, written, how.profile, alone=True)
     alike = {"model": fields["model"] or None, "seed": seed}
