@@ -1,12 +1,12 @@
 """A command's options: from the fields of its request, from files, and from tuples of options."""
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from json import JSONDecodeError
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -41,12 +41,15 @@ from commands.help import COMMON, LAST, REQUIRED, WHOLE
 from mull.option import Form, Heading, Option
 from mull.request import Frozen, Request, SamplingOptions, explain, unambiguous_json
 from mull.sampling.result import Bars
+from mull.text import terminal_safe
 
 if TYPE_CHECKING:
-    from mull.settings import Settings
+    from mull.settings import Setting, Settings
 
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
+# A value of a file is shown whole up to so many.
+SHORT_COLUMNS = 40
 HEADINGS: tuple[str, ...] = (REQUIRED, *get_args(Heading), LAST)
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
 
@@ -99,9 +102,72 @@ def settled(
     settings = in_effect(profile)
     if not settings.sources:
         return dict(fields)
-    from commands.profile import completed
+    return _completed(settings, request, fields, alone=alone)
 
-    return completed(settings, request, fields, alone=alone)
+
+def _completed(
+    settings: "Settings", request: type[Request], fields: Mapping[str, Any], *, alone: bool
+) -> dict[str, Any]:
+    """Return the fields of a request with what these settings give, and say what that is."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from mull.errors import ConfigurationError, RequestError
+    from mull.settings_file import COMMANDS
+
+    command = next(name for name, kind in COMMANDS.items() if kind is request)
+    try:
+        known, used = settings.of(command), settings.beside(command, fields)
+        whole = settings.complete(command, fields)
+    except ConfigurationError as error:
+        refuse(error)
+    except RequestError as error:
+        fail(f"{option_of(request, error.field or '')}: {error}.")
+    if alone:
+        used = {name: one for name, one in used.items() if name in fields}
+        whole = {name: whole[name] for name in fields}
+    if used:
+        files = dict.fromkeys(one.source.shown for one in used.values())
+        by = [f"profile {settings.profile}"] if any(one.profile for one in used.values()) else []
+        said = ", ".join(brief(name, one.value) for name, one in used.items())
+        console = Console(stderr=True)
+        line = Text(f"settings of {', '.join([*files, *by])}: {said}", "dim")
+        console.print(line, soft_wrap=not console.is_terminal)
+    for name, (variable, value) in variables_of(command).items():
+        if name in known and name not in used and fields.get(name) == value:
+            tell(f"Note: {variable} goes before the {name} of {origin_of(known[name])}.")
+    return whole
+
+
+def brief(name: str, value: Any) -> str:
+    """Show a short value; of a text or a list only that it is set."""
+    words = words_of(value).strip()
+    long = isinstance(value, list | dict) or len(words) > SHORT_COLUMNS or "\n" in words
+    return name if long else f"{name} {terminal_safe(words, SHORT_COLUMNS)}"
+
+
+def words_of(value: Any) -> str:
+    """Write a value as a file has it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def variables_of(command: str) -> dict[str, tuple[str, Any]]:
+    """Return what the environment sets of a command's fields: the variables and their values."""
+    from mull.settings_file import settable
+
+    options = {name: one for name, one in settable(command).items() if one and one.variable}
+    given = {name: os.environ.get(one.variable or "") for name, one in options.items()}
+    return {
+        name: (one.variable or "", words.split() if one.form == "models" else words)
+        for name, one in options.items()
+        if (words := given[name])
+    }
+
+
+def origin_of(setting: "Setting") -> str:
+    """Name the file, the line and the profile of a value."""
+    by = f" (profile {setting.profile})" if setting.profile else ""
+    return f"{setting.source.shown}, line {setting.line}{by}"
 
 
 def names_of(field: str) -> Callable[[], list[str]]:
@@ -193,7 +259,7 @@ def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
         cause = error.__cause__
         at = (
             f" (line {cause.lineno}, column {cause.colno})"
-            if isinstance(cause, JSONDecodeError)
+            if isinstance(cause, json.JSONDecodeError)
             else ""
         )
         fail(f"{option}: {path}: {explain(error)}{at}; expected {expected}.")

@@ -1,7 +1,5 @@
-"""`settings`, `--profile`, and what files of settings give to a command that starts runs."""
+"""The command `settings`: each value that files set, and where it comes from."""
 
-import json
-import os
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -11,70 +9,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from commands.command import Json, fail, option_of, print_json, tell
-from commands.options import Profile, in_effect, own_file, refuse
-from mull.errors import ConfigurationError, RequestError
-from mull.request import Request
+from commands.command import Json, fail, print_json, tell
+from commands.options import (
+    Profile,
+    brief,
+    in_effect,
+    origin_of,
+    own_file,
+    refuse,
+    variables_of,
+    words_of,
+)
+from mull.errors import ConfigurationError
 from mull.settings import Setting, Settings
 from mull.settings_file import COMMANDS, FILE, OWN, PYPROJECT, settable
 from mull.text import terminal_safe
 
-SHORT_COLUMNS, VALUE_COLUMNS = 40, 300
-
-
-def completed(
-    settings: Settings, request: type[Request], fields: Mapping[str, Any], *, alone: bool
-) -> dict[str, Any]:
-    """Return the fields of a request with what these settings give, and say what that is."""
-    command = next(name for name, kind in COMMANDS.items() if kind is request)
-    try:
-        known, used = settings.of(command), settings.beside(command, fields)
-        whole = settings.complete(command, fields)
-    except ConfigurationError as error:
-        refuse(error)
-    except RequestError as error:
-        fail(f"{option_of(request, error.field or '')}: {error}.")
-    if alone:
-        used = {name: one for name, one in used.items() if name in fields}
-        whole = {name: whole[name] for name in fields}
-    if used:
-        files = dict.fromkeys(one.source.shown for one in used.values())
-        by = [f"profile {settings.profile}"] if any(one.profile for one in used.values()) else []
-        said = ", ".join(_brief(name, one.value) for name, one in used.items())
-        console = Console(stderr=True)
-        line = Text(f"settings of {', '.join([*files, *by])}: {said}", "dim")
-        console.print(line, soft_wrap=not console.is_terminal)
-    for name, (variable, value) in _variables(command).items():
-        if name in known and name not in used and fields.get(name) == value:
-            tell(f"Note: {variable} goes before the {name} of {_origin(known[name])}.")
-    return whole
-
-
-def _brief(name: str, value: Any) -> str:
-    """Show a short value; of a text or a list only that it is set."""
-    words = _words(value).strip()
-    long = isinstance(value, list | dict) or len(words) > SHORT_COLUMNS or "\n" in words
-    return name if long else f"{name} {terminal_safe(words, SHORT_COLUMNS)}"
-
-
-def _words(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _variables(command: str) -> dict[str, tuple[str, Any]]:
-    """Return what the environment sets of a command's fields: the variables and their values."""
-    options = {name: one for name, one in settable(command).items() if one and one.variable}
-    given = {name: os.environ.get(one.variable or "") for name, one in options.items()}
-    return {
-        name: (one.variable or "", words.split() if one.form == "models" else words)
-        for name, one in options.items()
-        if (words := given[name])
-    }
-
-
-def _origin(setting: Setting) -> str:
-    by = f" (profile {setting.profile})" if setting.profile else ""
-    return f"{setting.source.shown}, line {setting.line}{by}"
+VALUE_COLUMNS = 300
 
 
 class Row(NamedTuple):
@@ -135,9 +86,9 @@ def settings(
 
 def _rows(found: Settings, command: str) -> dict[str, Row]:
     rows = {name: _row(one.value, one) for name, one in found.of(command).items()}
-    for name, (variable, value) in _variables(command).items():
+    for name, (variable, value) in variables_of(command).items():
         facts = {"value": value, "from": "environment", "variable": variable}
-        rows[name] = Row(_words(value), variable, facts)
+        rows[name] = Row(words_of(value), variable, facts)
     return rows
 
 
@@ -145,7 +96,7 @@ def _row(value: Any, setting: Setting) -> Row:
     source = setting.source
     place = {"from": source.of, "file": str(source.path), "line": setting.line}
     facts = {"value": value, **place, "profile": setting.profile}
-    return Row(_words(value), _origin(setting), facts)
+    return Row(words_of(value), origin_of(setting), facts)
 
 
 def _own_rows(found: Settings, field: str) -> dict[str, Row]:
@@ -156,7 +107,7 @@ def _own_rows(found: Settings, field: str) -> dict[str, Row]:
         value = found.own(field, name)
         row = _row(value, Setting(value, source, (kind, name), None))
         named = [one["name"] for one in value] if field == "criteria" else value.items()
-        parts = [one if isinstance(one, str) else _brief(*one) for one in named]
+        parts = [one if isinstance(one, str) else brief(*one) for one in named]
         rows[name] = row._replace(value=", ".join(parts))
     return rows
 
