@@ -408,19 +408,19 @@ async def heartbeating() -> AsyncIterator[Callable[..., None]]:
     """
     allowed = activity.info().heartbeat_timeout
     seconds = silence() if allowed is None else allowed.total_seconds()
-    newest: tuple[object, ...] = ()
+    loop, newest = asyncio.get_running_loop(), tuple[object, ...]()
+    beating: asyncio.TimerHandle
 
     def tell(*details: object) -> None:
         nonlocal newest
         newest = details
 
-    async def beat() -> None:
-        await asyncio.sleep(seconds / 2)
-        while True:
-            activity.heartbeat(*newest)
-            await asyncio.sleep(min(BEAT_SECONDS, seconds / 5))
+    def beat() -> None:
+        nonlocal beating
+        activity.heartbeat(*newest)
+        beating = loop.call_later(min(BEAT_SECONDS, seconds / 5), beat)
 
-    beating = asyncio.create_task(beat())
+    beating = loop.call_later(seconds / 2, beat)
     try:
         yield tell
     finally:

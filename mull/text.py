@@ -359,6 +359,8 @@ def fitted(result: ModelT) -> ModelT:
     # `mull --help` loads this file, and not pydantic.
     from pydantic_core import to_json
 
+    if len(to_json(result)) <= RESULT_BYTES:
+        return result
     data: dict[str, Any] = result.model_dump(mode="json")
     whole = getattr(result, "answer_field", "")
     kept, said, most = data.get(whole), data.get("warnings", []), 64_000
@@ -373,7 +375,7 @@ def fitted(result: ModelT) -> ModelT:
     for list_name, count in (("decisions", FITTED_DECISIONS), ("calls", 200), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and list_name in data:
             data[list_name] = data[list_name][-count:]
-    return result if most == 64_000 else type(result).model_validate(data)
+    return type(result).model_validate(data)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -56,6 +56,7 @@ class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
         self._request = request
         limit = request.max_output_tokens
         self._times = call_times(request.sample_timeout_seconds, request.max_attempts, limit)
+        self._task = SampleTask.of(request, index=0)
         # The calls for samples that are under way, by index, and what the answers mean.
         self._samples = dict[int, workflow.ActivityHandle[Response]]()
         self._clusters = Clusters(request.answers)
@@ -148,7 +149,7 @@ class SelfConsistencyWorkflow(ReviewedWorkflow[Sampling]):
         """Ask for the sample with this index."""
         request = self._request
         seed = None if request.seed is None else request.seed + index
-        task = SampleTask.of(request, index=index, seed=seed)
+        task = self._task.model_copy(update={"index": index, "seed": seed})
         summary = f"sample {index + 1} of at most {request.max_responses}"
         call = Call(SamplingActivities.sample_answer, task, summary, self._times)
         self._samples[index] = call.start(first=index == 0)

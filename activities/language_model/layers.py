@@ -37,18 +37,21 @@ from mull.run import Spending
 from mull.telemetry import activity_meter, captures_content
 from mull.text import tally_words
 
+# Made once: OpenTelemetry's API keeps every meter that is asked for before there is a provider.
+_METER = metrics.get_meter(telemetry.TRACER)
+_USED = _METER.create_histogram("gen_ai.client.token.usage", unit="{token}")
+_DURATION = _METER.create_histogram("gen_ai.client.operation.duration", unit="s")
+
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:
     """Record a call's tokens and cost, as far as they are known."""
     if spending.cost_usd is not None:
         span.set_attribute("mull.cost.usd", spending.cost_usd)
         telemetry.COSTS.record(activity_meter(), spending.cost_usd, model=model)
-    meter = metrics.get_meter(telemetry.TRACER)
-    used = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
     for side, tokens in (("input", spending.input_tokens), ("output", spending.output_tokens)):
         if tokens is not None:
             span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
-            used.record(tokens, {**_labels(model), "gen_ai.token.type": side})
+            _USED.record(tokens, {**_labels(model), "gen_ai.token.type": side})
             telemetry.USED_TOKENS.record(activity_meter(), tokens, model=model, direction=side)
 
 
@@ -87,9 +90,7 @@ class ObservedModel:
                 span.set_status(Status(StatusCode.ERROR, str(error)))
                 raise
             finally:
-                meter = metrics.get_meter(telemetry.TRACER)
-                duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-                duration.record(time.perf_counter() - started, labels)
+                _DURATION.record(time.perf_counter() - started, labels)
             _describe_reply(span, call, reply)
             record_spending(span, name, reply.spending)
         return reply
