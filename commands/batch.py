@@ -123,8 +123,7 @@ def _given(
 ) -> tuple[Given, Any]:
     """Read and check all lines of a file, and the bars for its results, or exit."""
     fields, bars = _options(what, options)
-    lines = read(file, COMMANDS[what].request)
-    return planned(file, what, fields, lines, bounds), bars
+    return planned(file, what, fields, read(file, COMMANDS[what].request), bounds), bars
 
 
 def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:

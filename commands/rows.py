@@ -158,8 +158,7 @@ async def _print(
             if form == "jsonl":
                 place.write(json.dumps(row) + "\n")
             elif form == "csv":
-                cells = row.items()
-                table.writerow({n: cell(c) if isinstance(c, str) else c for n, c in cells})
+                table.writerow({n: cell(c) if isinstance(c, str) else c for n, c in row.items()})
             else:
                 kept.append(row)
         summed, tables = loop.summary(measured)

@@ -121,15 +121,13 @@ class BatchWorkflow(Workflow):
             raise failure(BATCH_CONTINUES, said)
 
     @workflow.update(description="Start no more runs until it is resumed")
-    def pause(self, by: Finish | None = None) -> None:
+    def pause(self, by: Finish | None = None) -> None:  # noqa: ARG002 - kept in the history
         """Start no more runs; those in flight go on."""
-        del by
         self._pause(paused=True)
 
     @workflow.update(description="Go on after a pause")
-    def resume(self, by: Finish | None = None) -> None:
+    def resume(self, by: Finish | None = None) -> None:  # noqa: ARG002 - kept in the history
         """Start runs again."""
-        del by
         self._pause(paused=False)
 
     @pause.validator

@@ -70,9 +70,7 @@ class BatchState(ABC):
             total=total,
             done=done,
             running=running,
-            completed=counts.completed,
-            failed=counts.failed,
-            cancelled=counts.cancelled,
+            **counts.model_dump(include={"completed", "failed", "cancelled"}),
             not_started=total - done - running,
             # If the usage of one run is unknown, that of all is.
             tokens=None if counts.unknown_tokens else counts.tokens,
@@ -235,9 +233,8 @@ class Pages(BatchState):
         """Say why a page can't be accepted; None if it can, or is here already."""
         here = len(self.accepted)
         if page.number < here:
-            return (
-                None if self.has(page) else f"page {page.number} is here already, with other items"
-            )
+            other = f"page {page.number} is here already, with other items"
+            return None if self.has(page) else other
         if self.stop_reason is not None:
             return f"the batch has stopped: {self.stop_explanation}"
         if page.number >= self.request.pages:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import Field
 
@@ -33,10 +33,7 @@ class BatchRun(Record):
 
 
 # The counts of a batch to which its pages under way add theirs.
-SUMMED = (
-    "done", "running", "completed", "failed", "cancelled", "not_started",
-    "tokens", "cost_usd", "known_tokens", "known_usd",
-)  # fmt: skip
+SUMMED = *get_args(RunStatus), "done", "running", "tokens", "cost_usd", "known_tokens", "known_usd"
 
 
 class RunResult(Record):
@@ -133,8 +130,7 @@ class BatchResult(Result):
 
     def with_pages(self, pages: Iterable[Self]) -> Self:
         """Add the counts of its pages under way, which it counts as running until they end."""
-        parts, sums = [self.model_copy(update={"running": 0}), *pages], dict[str, Any]()
-        for name in SUMMED:
-            counted = [getattr(part, name) for part in parts]
-            sums[name] = None if None in counted else sum(counted)
+        parts = [self.model_copy(update={"running": 0}), *pages]
+        counts = {name: [getattr(part, name) for part in parts] for name in SUMMED}
+        sums = {name: None if None in each else sum(each) for name, each in counts.items()}
         return self.model_copy(update=sums)
