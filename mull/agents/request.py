@@ -72,7 +72,9 @@ class Tuning(Frozen):
     DPO's beta.
     """
 
-    method: Method = training_option("ppo", "What tunes the reflector: kto and dpo gained most where measured.", common=True)
+    method: Method = training_option(
+        "ppo", "What tunes the reflector: kto and dpo gained most where measured.", common=True
+    )
     seed: int = training_option(0, "The seed of sampling and of training.", ge=0, le=2**31)
     epochs: float | None = training_option(
         None, f"Passes over the rows; {SUITED}.", gt=0, le=1_000, allow_inf_nan=False
