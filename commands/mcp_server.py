@@ -8,6 +8,7 @@ tool decides on what waits for a person, and none shows a run that was not start
 import asyncio
 import json
 import logging
+import re
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,6 +29,7 @@ from mull.errors import MullError, RequestError
 from mull.handle import Run
 from mull.loops import CRITIQUE, MULTIPATH, SAMPLING, Loop, loop_of
 from mull.request import Record, Request, explain, parse_request, short_name
+from mull.sheet import next_words, reason_words
 from mull.text import terminal_safe, usd
 
 Context = ServerRequestContext[Any, Any]
@@ -152,12 +154,12 @@ class Report(Record):
 class Caller(NamedTuple):
     """On whose behalf tools are called.
 
-    `prefix` begins the ids of their runs, and of nobody else's. `fixed` are fields of requests that
-    they can't choose; of `budget_usd` they may take less. `begin` starts a run with an id, and
-    `find` returns one.
+    The ids of their runs, and of nobody else's, are LOOP-`name`-DIGITS. `fixed` are fields of
+    requests that they can't choose; of `budget_usd` they may take less. `begin` starts a run with
+    an id, and `find` returns one.
     """
 
-    prefix: str
+    name: str
     fixed: Mapping[str, Any]
     begin: Callable[[Request, str], Awaitable[Run[Any]]]
     find: Callable[[str], Awaitable[Run[Any]]]
@@ -234,7 +236,7 @@ class Tools:
             raise RequestError("show takes one text, the id of a run")
         # Whether somebody else has a run with this id is not told.
         unknown = RequestError(f"no run that was started here has the id {short_name(identity)}")
-        if not identity.startswith(caller.prefix):
+        if not re.fullmatch(rf"[a-z]+-{re.escape(caller.name)}-[0-9a-f]{{12}}", identity):
             raise unknown
         try:
             run = await caller.find(identity)
@@ -247,7 +249,7 @@ class Tools:
     ) -> types.CallToolResult:
         caller = self._caller_of(ctx)
         request = read_request(offer, given, caller.fixed)
-        identity = f"{caller.prefix}{offer.loop.command}-{uuid.uuid4().hex[:12]}"
+        identity = f"{offer.loop.command}-{caller.name}-{uuid.uuid4().hex[:12]}"
         beginning = asyncio.ensure_future(caller.begin(request, identity))
         try:
             return await self._followed(ctx, await asyncio.shield(beginning))
@@ -292,9 +294,14 @@ async def _ended(ctx: Context, run: Run[Any]) -> Any:
 
 
 def _stands(run: Run[Any], seen: Any) -> str:
-    sheet = run.loop.sheet(seen)
-    made = [step.words for step in sheet.steps[-1:]]
-    return "; ".join([*made, sheet.verdict.words])
+    """Say in a sentence what runs, what is known so far, and why it goes on."""
+    shares = {"agreement": "consensus_confidence", "score": "score"}
+    said = [run.loop.sheet(seen).verdict.words]
+    for made in seen.decisions[-1:]:
+        known = {name: getattr(seen, field, None) for name, field in shares.items()}
+        said += [f"{name} {share:.2f} so far" for name, share in known.items() if share is not None]
+        said.append(f"last decision: {next_words(made)}, {reason_words(made)}")
+    return "; ".join(said)
 
 
 async def _end(beginning: "asyncio.Future[Run[Any]]") -> None:
@@ -319,10 +326,9 @@ def read_request(offer: Offer, given: Mapping[str, Any], fixed: Mapping[str, Any
     """Read a tool's arguments, and add what is fixed. Raises RequestError."""
     kind = offer.loop.request
     for name in given:
-        if name not in offer.taken:
-            unset = "only whoever runs this server can set it"
-            fact = unset if name in kind.model_fields else "unknown field"
-            raise RequestError(f"{short_name(name)}: {fact}", "Leave it out.")
+        if name in kind.model_fields and name not in offer.taken:
+            said = f"{name}: only whoever runs this server can set it"
+            raise RequestError(said, "Leave it out.")
     own = {name: value for name, value in fixed.items() if name in kind.model_fields}
     asked = {name: value for name, value in given.items() if value is not None}
     most, wanted = own.get("budget_usd"), asked.get("budget_usd")
@@ -331,7 +337,7 @@ def read_request(offer: Offer, given: Mapping[str, Any], fixed: Mapping[str, Any
     try:
         request: Request = parse_request(kind, json.dumps({**own, **asked}))
     except ValueError as error:
-        raise RequestError(explain(error)) from None
+        raise RequestError(explain(error, offer.taken)) from None
     return request
 
 
@@ -358,7 +364,8 @@ def reported(run: Run[Any], state: State, seen: Any = None) -> types.CallToolRes
 
 def failed(said: str) -> types.CallToolResult:
     """Return an error that the model reads."""
-    text = types.TextContent(type="text", text=f"{said.rstrip('.')}.")
+    ended = said if said.endswith(("?", ".")) else f"{said}."
+    text = types.TextContent(type="text", text=ended)
     return types.CallToolResult(content=[text], is_error=True)
 
 
@@ -395,7 +402,7 @@ async def serve_here(fixed: Mapping[str, Any], runs: int | None, wait: float) ->
     """Serve over standard input and output until the client closes them."""
     telemetry.set_up(None)
     local = Local(runs)
-    caller = Caller("mcp-", fixed, local.begin, local.find)
+    caller = Caller("mcp", fixed, local.begin, local.find)
     server = mcp_server(lambda _: caller, wait)
     async with stdio_server() as (read, write):
         # The SDK keeps the descriptor to itself. What is printed would wait in Python's buffer, and

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from commands.command import Json, fail, print_json, tell
+from commands.command import Json, print_json, tell
 from commands.options import (
     Profile,
     brief,
@@ -20,7 +20,7 @@ from commands.options import (
     variables_of,
     words_of,
 )
-from mull.errors import ConfigurationError
+from mull.errors import ConfigurationError, RequestError
 from mull.settings import Setting, Settings
 from mull.settings_file import COMMANDS, FILE, OWN, PYPROJECT, settable
 from mull.text import terminal_safe
@@ -59,14 +59,12 @@ def settings(
 
     Exit codes: 0 done, 2 wrong usage, or a file that is wrong.
     """
-    if command is not None and command not in COMMANDS:
-        fail(f"there are no settings of {command}; choose one of {', '.join(COMMANDS)}.")
     found = in_effect(profile)
     try:
         rows = {name: _rows(found, name) for name in ([command] if command else COMMANDS)}
         named = [one for one in OWN if command is None or one in settable(command)]
         own = {OWN[field][0]: _own_rows(found, field) for field in named}
-    except ConfigurationError as error:
+    except (ConfigurationError, RequestError) as error:
         refuse(error)
     if not as_json:
         _print(found, rows, own)
@@ -124,7 +122,8 @@ def _print(found: Settings, rows: Mapping[str, dict[str, Row]], own: Any) -> Non
             merged.setdefault((name, row.value, row.origin), []).append(command)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for title in ("setting", "value", "command", "from"):
-        table.add_column(title, overflow="fold")
+        # The place is copied.
+        table.add_column(title, overflow="fold", no_wrap=title == "from")
     for (name, value, origin), commands in merged.items():
         every = [one for one in COMMANDS if one != "batch" and name.split(".")[0] in settable(one)]
         said = "all" if 1 < len(commands) == len(every) else ", ".join(commands)

@@ -14,7 +14,6 @@ again by its id.
 """
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -111,11 +110,8 @@ def checked(kind: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
         return kind(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        field, advice = str(first["loc"][0]) if first["loc"] else None, ""
-        if field and first["type"] == "extra_forbidden":
-            near = get_close_matches(field, kind.model_fields, n=1)
-            advice = f"Did you mean {near[0]}?" if near else ""
-        raise RequestError(explain(error), advice, field) from None
+        field = str(first["loc"][0]) if first["loc"] else None
+        raise RequestError(explain(error, kind.model_fields), field=field) from None
 
 
 def no_worker(missing: Sequence[str]) -> NoWorkerError:

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from mull.request import Record, Request
 from mull.run import at_most
-from mull.text import usd
+from mull.text import tally_words, usd
 
 WORKFLOW = "QuotaWorkflow"
 EXHAUSTED = "QuotaExhausted"
@@ -115,8 +115,8 @@ class Quota:
         if task.run in self.places:
             return None
         if len(self.places) >= task.runs_at_once:
-            said = f"{len(self.places)} runs of this key are under way, its limit"
-            return Refusal(f"{said} is {task.runs_at_once} at once", AGAIN_SECONDS)
+            said = f"this key has {tally_words(len(self.places), 'run')} under way"
+            return Refusal(f"{said}, and may have {task.runs_at_once} at once", AGAIN_SECONDS)
         left = self.left(task, now)
         if left is None or task.usd_a_day is None or not at_most(left, 0.0):
             return None

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -324,36 +325,49 @@ MOST_ERRORS = 20
 ERRORS_BYTES = 3_500
 NAME_CHARACTERS = 80
 MOST_MEMBERS = 1_000
+MOST_DIGITS = 1_000
 # Of a list that a request carries over, where nothing else bounds it.
 MOST_LISTED = 10_000
 # Of lists and objects in all, and brackets in texts: reading them holds up all other runs.
 MOST_BRACKETS = 100_000
 
 
-def explain(error: ValueError) -> str:
+def explain(error: ValueError, known: Iterable[str] = ()) -> str:
     """Say in one line which fields are wrong and why, without quoting what was given.
 
-    At most 20 errors are listed, in at most 3,500 bytes.
+    What is missing comes first. A field that there is not has a hint at the nearest `known` one. At
+    most 20 errors are listed, in at most 3,500 bytes.
     """
     if not isinstance(error, ValidationError):
         return str(error)
     errors = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [explain_part(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
+    errors.sort(key=lambda one: one["type"] != "missing")
+    parts = [
+        explain_part(one["loc"], one["type"], one["msg"], known) for one in errors[:MOST_ERRORS]
+    ]
     if len(errors) > MOST_ERRORS:
-        said.append(f"and {len(errors) - MOST_ERRORS:,} more")
-    return cut_encoded("; ".join(said), ERRORS_BYTES)
+        parts.append(f"and {len(errors) - MOST_ERRORS:,} more")
+    return cut_encoded("; ".join(parts).replace("?; ", "? "), ERRORS_BYTES)
 
 
-def explain_part(place: tuple[int | str, ...], kind: str, message: str) -> str:
+def explain_part(
+    place: tuple[int | str, ...], kind: str, message: str, known: Iterable[str] = ()
+) -> str:
     """Say what is wrong at one place of a value, by pydantic's kind of error and its message."""
     field = ".".join(short_name(str(part)) for part in place)
     if kind == "extra_forbidden":
-        return f"{field}: no such field"
+        return f"{field}: no such field{near_name(field, () if place[1:] else known)}"
     if kind == "missing":
         return f"{field}: missing"
     said = message.removeprefix("Value error, ")
     said = said.removeprefix("Input ").removeprefix("String ").replace("valid tuple", "valid array")
     return f"{field}: {said}" if field else said
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """Ask whether the nearest of the `known` names was meant; empty if none is near."""
+    near = get_close_matches(name, known, 1)
+    return f". Did you mean {near[0]}?" if near else ""
 
 
 def short_name(name: str) -> str:
@@ -387,7 +401,7 @@ def unambiguous_json(data: bytes | str) -> Any:
         said = f"it has {brackets:,} brackets that open; at most {MOST_BRACKETS:,} are read"
         raise ValueError(said)
     try:
-        return json.loads(data, object_pairs_hook=_members, parse_float=_number)
+        return json.loads(data, object_pairs_hook=_members, parse_float=_number, parse_int=_integer)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -403,6 +417,13 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise ValueError(f"{short_name(name)}: stands twice in one object")
         members[name] = value
     return members
+
+
+def _integer(written: str) -> int:
+    if len(written) > MOST_DIGITS:
+        said = f"an integer has {len(written):,} digits; at most {MOST_DIGITS:,} are read"
+        raise ValueError(said)
+    return int(written)
 
 
 def _number(written: str) -> float | int:

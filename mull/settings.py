@@ -14,8 +14,10 @@ from pydantic import BaseModel
 
 from mull.critique.criteria import Criterion
 from mull.errors import ConfigurationError, RequestError
+from mull.request import short_name
 from mull.sampling.rules import STOPPING_PRESETS, Stopping
 from mull.settings_file import (
+    COMMANDS,
     FILE,
     OWN,
     PARTS,
@@ -60,10 +62,14 @@ class Settings:
         return [*taken, *self.tables(kind)]
 
     def of(self, command: str) -> dict[str, Setting]:
-        """Return what is set for a command. Raises ConfigurationError where a value is wrong.
+        """Return what is set for a command. Raises ConfigurationError where a value is wrong, and
+        RequestError for a command without settings.
 
         Each key of `limits` and `options` is a setting: `limits.memory_mb`.
         """
+        if command not in COMMANDS:
+            said = f"there are no settings of {short_name(command)}"
+            raise RequestError(f"{said}; choose one of {', '.join(COMMANDS)}")
         found: dict[str, Setting] = {}
         for profile in dict.fromkeys((None, self.profile)):
             for source in self.sources:

@@ -294,11 +294,12 @@ def faults(kind: Any, fields: Any) -> Iterator[tuple[Place, str]]:
 
 def shown(path: Path) -> str:
     """Return a path as a person reads it: from the current folder or the home folder on."""
-    said = str(path)
-    for base, sign in ("~", f"~{os.sep}"), (".", ""):
-        whole = os.path.abspath(os.path.expanduser(base))  # noqa: PTH100, PTH111 - never raises
-        if path.is_relative_to(whole):
-            said = f"{sign}{path.relative_to(whole)}"
+    said, here = str(path), Path.cwd()
+    home = os.path.abspath(os.path.expanduser("~"))  # noqa: PTH100, PTH111 - never raises
+    if path.is_relative_to(here) or here.is_relative_to(path.parent):
+        said = os.path.relpath(path, here)
+    elif path.is_relative_to(home):
+        said = f"~{os.sep}{path.relative_to(home)}"
     return terminal_safe(said, 200)
 
 

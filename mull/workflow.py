@@ -188,7 +188,7 @@ def _request(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> Req
     try:
         return kind.model_validate(known)
     except ValidationError as error:
-        raise refusal(explain(error)) from None
+        raise refusal(explain(error, kind.model_fields)) from None
 
 
 async def _run(request: Request, kind: type[ResultT], how: How) -> ResultT:

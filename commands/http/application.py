@@ -5,6 +5,7 @@ import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -156,25 +157,28 @@ class Server:
 
     async def _begin(self, account: Account, chat: Chat, key: str | None) -> Run[Any]:
         """Start the run, or find the one that this key's bearer has started by the same header."""
-        own = uuid.uuid4().hex if key is None else digest(key)[:32]
-        run = f"chat-{account.name}-{own}"
-        if key is not None and (had := await self._had(run, chat)):
+        own = f"chat-{account.name}-{(uuid.uuid4().hex if key is None else digest(key))[:16]}"
+        if key is not None and (had := await self._had(own, chat)):
             return had
         try:
-            return await account.begin(chat.request, run)
+            return await account.begin(chat.request, f"{chat.loop.command}-{own}")
         except RequestError:
             # Another server began it meanwhile, or nobody did.
-            if (had := await self._had(run, chat)) is None:
+            if (had := await self._had(own, chat)) is None:
                 raise
             return had
 
-    async def _had(self, identity: str, chat: Chat) -> Run[Any] | None:
-        """Find the run with this id; None if there is none, or it ended without a result."""
-        try:
-            found = await self._client.get(identity)
-        except RequestError:
-            return None
-        if found.description.status not in {RUNNING, COMPLETED}:
+    async def _had(self, own: str, chat: Chat) -> Run[Any] | None:
+        """Find the run, of any loop, with this end of its id; None if there is none with a result.
+
+        One that goes on is found, too.
+        """
+        for loop in SERVED.values():
+            with suppress(RequestError):
+                found = await self._client.get(f"{loop.command}-{own}")
+                if found.description.status in {RUNNING, COMPLETED}:
+                    break
+        else:
             return None
         # Its budget may be that of its place, another one each time.
         left = {"stream", "carried", "budget_usd"}
@@ -188,14 +192,18 @@ class Server:
 
 async def _explain(_: Request, error: Exception) -> Response:
     """Answer an error; the words of one of this server's own go to its log alone."""
+    headers: Mapping[str, str] = {}
     if isinstance(error, ClientDisconnect):
         error = RefusedError(400, "The body broke off.")
     if isinstance(error, HTTPException):
         has = " This server has /v1/chat/completions and /v1/models." * (error.status_code == 404)
+        headers = error.headers or {}
         error = RefusedError(error.status_code, f"{error.detail}.{has}")
     if not isinstance(error, RefusedError):
         error = RefusedError(500, OWN_ERROR)
-    return answer_error(error)
+    response = answer_error(error)
+    response.headers.update(headers)
+    return response
 
 
 class Connection(H11Protocol):

@@ -66,7 +66,9 @@ class Bearer(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _hashed(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or "key" not in given:
+        if not isinstance(given, dict) or given.keys().isdisjoint({"key", "sha256"}):
+            raise ValueError("expected a table with key, or with sha256, its hash")
+        if "key" not in given:
             return given
         if not isinstance(given["key"], str) or len(given["key"]) < SHORTEST:
             raise ValueError(f"key: expected a text of at least {SHORTEST} characters")

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mull.loops import CRITIQUE, MULTIPATH, SAMPLING, TURN, Loop
-from mull.request import Framing, Request, parse_request, short_name
+from mull.request import Framing, Request, near_name, parse_request, short_name
 from mull.request import unambiguous_json as read_json
 
 PREFIX = "mull/"
@@ -154,7 +154,10 @@ def _refuse_unknown(given: Mapping[str, Any], loop: Loop) -> None:
             said = f"{PREFIX}{loop.command} does not take it"
             raise refused(name, said, "unsupported_parameter")
         elif name not in OWN | UNUSED | PASSED.keys():
-            raise refused(short_name(name), "unknown field", "unknown_parameter")
+            taken = loop.request.model_fields.keys() - ABOVE | {*REPLY}
+            said = near_name(name, OWN | PASSED.keys() | ONLY.keys())
+            said = f'. Put it into "mull": {{"{name}": ...}}' if name in taken else said
+            raise refused(short_name(name), f"no such field{said}", "unknown_parameter")
 
 
 def _fields(given: Mapping[str, Any], loop: Loop, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +239,9 @@ def _request(
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = [short_name(str(part)) for part in first["loc"]]
         said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        said = "unknown setting" if first["type"] == "extra_forbidden" else said
+        if first["type"] == "extra_forbidden":
+            known = {*loop.request.model_fields, *REPLY} if len(place) == 1 else ()
+            said = f"no such field{near_name(place[-1], known)}"
         raise refused(_named(place, loop, settings, given), said) from None
     except ValueError as error:
         raise refused(None, str(error)) from None

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.http.chat import Chat, RefusedError
-from commands.http.completions import Chunks, comment, completion, facts, failed
+from commands.http.completions import Chunks, comment, completion, content, facts, failed
 from mull import (
     ConfigurationError,
     MullError,
@@ -188,9 +188,12 @@ class Reply(Response):
         chat, run = self._chat, self._run.id
         known = facts(chat, run, end.record, end.kind)
         if end.kind == WAITING and not chat.accept_waiting:
-            said = f"The run waits for a person: mull review {run}. Then ask again with the same"
-            said += " Idempotency-Key, or set mull.accept_waiting."
+            later = "ask again with the same Idempotency-Key" if self._again else f"mull show {run}"
+            said = f"The run waits for a person: mull review {run}. For its result then {later}."
             raise RefusedError(409, said, code=WAITING, mull=known)
+        if end.kind != WAITING and not content(chat, end.record):
+            said = f"The run has no answer: {end.record.stop_explanation}."
+            raise RefusedError(422, said, code="no_answer", mull=known)
         if end.kind != WAITING and chat.require and known["doubt"]:
             said = f"Not to be built on: {known['doubt']}."
             raise RefusedError(422, said, code="not_to_be_built_on", mull=known)

@@ -29,8 +29,7 @@ def with_tools(client: Client, bearers: Mapping[str, Bearer], wait: float) -> St
 
     def caller_of(ctx: Context) -> Caller:
         account: Account = ctx.request.state.account  # type: ignore[union-attr]
-        # No name of a key has a colon, so that no id of one's begins like that of another's.
-        return Caller(f"mcp:{account.name}:", {}, partial(_begin, account), client.get)
+        return Caller(f"mcp-{account.name}", {}, partial(_begin, account), client.get)
 
     manager = StreamableHTTPSessionManager(
         mcp_server(caller_of, wait), stateless=True, max_request_body_size=BODY_BYTES

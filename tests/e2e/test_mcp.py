@@ -156,7 +156,7 @@ async def test_an_answer_comes_with_its_agreement_cost_and_id(
     assert not asked.is_error
     assert (found["answer"], found["agreement"], found["score"]) == ("42", 1.0, None)
     assert (found["state"], found["doubt"], found["stop_reason"]) == ("done", "", "rule")
-    assert found["id"].startswith("mcp-ask-")
+    assert found["id"].startswith("ask-mcp-")
     assert text(asked).endswith(f"run {found['id']}\n\n42")
     assert text(asked).startswith("agreement 1.00; stopped: rule (")
     assert (shown.structured_content, text(shown)) == (found, text(asked))
@@ -369,8 +369,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("ask", {"question": " "}, "question: "),
     ("ask", {"question": "x" * 100_001}, "question: "),
     ("ask", {"context": "x"}, "context: "),
-    ("ask", {"id": "mcp-ask-1"}, "id: unknown field."),
-    ("ask", {"system_prompt": "x"}, "system_prompt: unknown field."),
+    ("ask", {"id": "ask-mcp-1"}, "id: no such field."),
+    ("ask", {"system_prompt": "x"}, "system_prompt: no such field."),
     ("reflect", {"judges": ["openai/the-dearest"]}, f"judges: {FIXED}"),
     ("reflect", {"guardrails": []}, f"guardrails: {FIXED}"),
     ("reflect", {"review_below": 1.0}, f"review_below: {FIXED}"),
@@ -394,7 +394,7 @@ async def test_what_a_model_may_not_set_is_refused_and_nothing_begins(served: Se
             assert "10.0.0.1" not in told
         assert await refusal(client, "ask") == "question: missing."
         with pytest.raises(MCPError, match="there is no tool review"):
-            await client.call_tool("review", {"id": "mcp-ask-1", "accept": True})
+            await client.call_tool("review", {"id": "ask-mcp-1", "accept": True})
 
     assert len(served[1].requests) == paid
 
@@ -448,26 +448,28 @@ async def test_only_runs_that_were_started_here_are_shown(m: mull.Client, served
     async with speaking(served[0]) as client:
         said = [
             await refusal(client, "show", id=name)
-            for name in ("nightly", "nowhere", "mcp-ask-0", "", "mcp-" + "x" * 2_000)
+            for name in ("nightly", "nowhere", "ask-mcp-0000000000ab", "", "ask-mcp-" + "0" * 2_000)
         ]
         shapes = [await refusal(client, "show", **given) for given in ({}, {"id": 7}, ASIDE)]
 
     assert said[:3] == [
         f"no run that was started here has the id {name}."
-        for name in ("nightly", "nowhere", "mcp-ask-0")
+        for name in ("nightly", "nowhere", "ask-mcp-0000000000ab")
     ]
     assert all(len(one) < 200 for one in said)
     assert shapes == ["show takes one text, the id of a run."] * 3
 
 
-ASIDE: dict[str, Any] = {"id": "mcp-ask-0", "accept": True}
+ASIDE: dict[str, Any] = {"id": "ask-mcp-0000000000ab", "accept": True}
 
 
 async def test_a_run_that_waits_for_a_person_is_not_decided_on(
     m: mull.Client, served: Served
 ) -> None:
     """A person's program started it; the tool says who decides, and shows no answer before."""
-    run = await m.start("ask", question="A split one?", review_when="high", id="mcp-ask-reviewed")
+    run = await m.start(
+        "ask", question="A split one?", review_when="high", id="ask-mcp-0123456789ab"
+    )
     await until(run.look, lambda seen: seen.step == "waiting_for_review")
     async with speaking(served[0], "--wait", "1") as client:
         shown = await client.call_tool("show", {"id": run.id})
@@ -484,7 +486,7 @@ async def test_a_run_that_fails_is_an_error_with_its_cause(served: Served) -> No
         said = await refusal(client, "ask", question="keyless?")
 
     assert "AuthenticationError" in said
-    assert "mull show mcp-ask-" in said
+    assert "mull show ask-mcp-" in said
     assert "sk-secret" not in said
 
 
@@ -496,7 +498,7 @@ async def test_a_server_without_temporal_or_worker_says_so_and_goes_on(
     async with speaking(nowhere) as client:
         listed = (await client.list_tools()).tools
         said = [await refusal(client, "ask", question=SIX) for _ in "ab"]
-        shown = await refusal(client, "show", id="mcp-ask-0")
+        shown = await refusal(client, "show", id="ask-mcp-0000000000ab")
     async with speaking(commands_beside(place, "idle")) as client:
         unserved = await refusal(client, "ask", question=SIX)
 
@@ -581,7 +583,7 @@ def test_the_documented_program_asks(served: Served, tmp_path: Path) -> None:
     done = _ended({"PATH": path}, str(tmp_path / "asks.py"))
 
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"129 1\.0 no doubt mcp-ask-[0-9a-f]{12}\n", done.stdout)
+    assert re.fullmatch(r"129 1\.0 no doubt ask-mcp-[0-9a-f]{12}\n", done.stdout)
 
 
 @pytest.mark.usefixtures("m")
@@ -603,4 +605,4 @@ async def test_the_documented_address_of_serve_has_the_tools(
 
     assert (known["type"], address) == ("http", f"http://{place}/mcp")
     assert asked.structured_content["answer"] == "42"
-    assert asked.structured_content["id"].startswith("mcp:alice:ask-")
+    assert asked.structured_content["id"].startswith("ask-mcp-alice-")

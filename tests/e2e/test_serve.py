@@ -206,6 +206,11 @@ def test_a_killed_server_s_runs_are_found_again(
         (["--keys", "{models}"], "ann.models: expected names such as mull/ask, and not ask"),
         (["--keys", "{local}"], "local can't be the name of a key; choose another."),
         (["--keys", "{unknown}"], "ann.wisdom: no such field"),
+        (["--keys", "{number}"], "number: x: expected a table with key, or with sha256, its hash."),
+        (
+            ["--keys", "{neither}"],
+            "neither: ann: expected a table with key, or with sha256, its hash.",
+        ),
         (["--port", "{taken}"], "Address already in use."),
     ],
 )
@@ -221,6 +226,8 @@ def test_what_it_refuses_to_begin_with(
         "twice": f'[ann]\nkey = "{KEY}"\n[bob]\nkey = "{KEY}"',
         "models": f'[ann]\nkey = "{KEY}"\nmodels = ["ask"]',
         "local": f'[local]\nkey = "{KEY}"',
+        "number": "x = 1",
+        "neither": '[ann]\nmodels = ["mull/ask"]',
         "unknown": f'[ann]\nkey = "{KEY}"\nwisdom = 5',
     }
     for name, text in files.items():

@@ -165,6 +165,21 @@ def test_what_is_not_taken_is_named(given: dict[str, Any], param: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mull": {"anwers": 5}}, "mull.anwers: no such field. Did you mean answers?"),
+        ({"mull": {"requires": True}}, "mull.requires: no such field. Did you mean require?"),
+        ({"temprature": 1}, "temprature: no such field. Did you mean temperature?"),
+        ({"budget_usd": 1}, 'budget_usd: no such field. Put it into "mull": {"budget_usd": ...}'),
+        ({"require": True}, 'require: no such field. Put it into "mull": {"require": ...}'),
+        ({"wisdom": 5}, "wisdom: no such field"),
+    ],
+)
+def test_a_field_that_there_is_not_has_a_hint(given: dict[str, Any], said: str) -> None:
+    assert refused(body(**given))["message"] == said
+
+
+@pytest.mark.parametrize(
     "given",
     [
         {"messages": FORMER},
@@ -191,6 +206,14 @@ def test_another_model_is_not_found(model: str) -> None:
 )  # fmt: skip
 def test_rubbish_is_refused(data: bytes) -> None:
     assert refused(data)["type"] == "invalid_request_error"
+
+
+def test_an_endless_integer_is_refused_in_plain_words() -> None:
+    said = refused(b'{"model": "mull/ask", "seed": ' + b"9" * 500_000 + b"}")["message"]
+
+    assert said == (
+        "The body can't be read: an integer has 500,000 digits; at most 1,000 are read."
+    )
 
 
 def test_a_refusal_quotes_nothing_but_names() -> None:

@@ -36,7 +36,7 @@ def test_a_run_needs_a_place_and_keeps_it_until_it_has_ended() -> None:
     held = quota(task("a", 2), task("b", 2))
 
     assert refused(held, task("c", 2)) == Refusal(
-        "2 runs of this key are under way, its limit is 2 at once", 5.0
+        "this key has 2 runs under way, and may have 2 at once", 5.0
     )
     freed(held, "a", None)
     assert held.refusal(task("c", 2), NOON) is None

@@ -14,7 +14,7 @@ import pytest
 from commands import batch, sessions, turn
 from commands.measuring import findings
 from mull.critique.criteria import Criterion
-from mull.errors import ConfigurationError
+from mull.errors import ConfigurationError, RequestError
 from mull.sampling.request import SelfConsistencyRequest
 from mull.settings import Settings, read
 from mull.settings_file import COMMANDS, FILE, PYPROJECT, find, settable
@@ -181,19 +181,17 @@ def test_a_line_says_what_is_set(typed: Type, folder: Path, monkeypatch: Patch) 
     monkeypatch.setenv("MULL_SETTINGS", os.devnull)
 
     assert plain == (
-        "settings of ~/config/mull/mull.toml, ~/project/mull.toml: temperature 0.2,"
+        "settings of ~/config/mull/mull.toml, ../mull.toml: temperature 0.2,"
         " model openai/project, budget_usd 2.5, limits.memory_mb 128\n"
     )
     first, second = hidden.splitlines()
-    assert first.startswith(
-        "settings of ~/config/mull/mull.toml, ~/project/mull.toml, profile cheap: "
-    )
+    assert first.startswith("settings of ~/config/mull/mull.toml, ../mull.toml, profile cheap: ")
     assert (
         ", preset careful, system Be terse., options.top_p 0.9, budget_tokens 9000, seed 1, "
         in first
     )
     assert second == (
-        "Note: MULL_MODEL goes before the model of ~/project/mull.toml, line 30 (profile cheap)."
+        "Note: MULL_MODEL goes before the model of ../mull.toml, line 30 (profile cheap)."
     )
     assert typed("ask", "What?").err == ""
 
@@ -590,7 +588,7 @@ def test_a_profile_that_is_not_there_is_refused(typed: Type, folder: Path) -> No
 
     assert (near.code, none.code) == (2, 2)
     assert near.err == (
-        "Error: there is no profile cheep in ~/config/mull/mull.toml or ~/project/mull.toml;"
+        "Error: there is no profile cheep in ~/config/mull/mull.toml or ../mull.toml;"
         " did you mean cheap?\n"
     )
     assert none.err == "Error: there is no profile cheap in a mull.toml, which is not there.\n"
@@ -620,7 +618,7 @@ def test_settings_are_listed_with_where_they_are_from(
         "model",
         "openai/cheap",
         "all",
-        "~/project/mull.toml,",
+        "../mull.toml,",
         "line",
         "30",
         "(profile",
@@ -631,14 +629,14 @@ def test_settings_are_listed_with_where_they_are_from(
         "max_responses",
         "6",
         "ask",
-        "~/project/mull.toml,",
+        "../mull.toml,",
         "line",
         "33",
         "(profile",
         "cheap)",
     ] in rows
     assert ["judges", '["openai/a",', '"openai/b"]', "reflect", "MULL_JUDGE_MODEL"] in rows
-    assert ["criteria.letter", "tone,", "length", "~/project/mull.toml,", "line", "25"] in rows
+    assert ["criteria.letter", "tone,", "length", "../mull.toml,", "line", "25"] in rows
     assert listed.err == "Profiles: cheap.\n"
     assert document["settings"]["reflect"]["criteria"] == {
         "value": "letter", "from": "project", "file": str(folder / FILE), "line": 17,
@@ -649,6 +647,26 @@ def test_settings_are_listed_with_where_they_are_from(
     }  # fmt: skip
     assert document["criteria"]["letter"]["value"][0]["weight"] == 2
     assert document["profiles"] == ["cheap"]
+
+
+def test_where_a_value_is_from_stands_on_one_line(
+    typed: Type, folder: Path, monkeypatch: Patch
+) -> None:
+    """In a narrow terminal too, and from the current folder on: it is copied."""
+    assert folder.is_dir()
+    monkeypatch.setenv("COLUMNS", "60")
+    listed = typed("settings", "--profile", "cheap").out
+
+    assert "../mull.toml, line 30 (profile cheap)" in listed
+
+
+def test_a_command_without_settings_is_refused_by_name(typed: Type) -> None:
+    with pytest.raises(RequestError, match="there are no settings of asq; choose one of ask, "):
+        Settings().complete("asq", {})
+    ended = typed("settings", "asq")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: there are no settings of asq; choose one of ask, ")
 
 
 def blocks() -> list[str]:

@@ -78,7 +78,7 @@ async def test_a_tool_is_called_with_progress(
 
     assert listed == ["ask", "reflect", "agent", "show"]
     assert (found["answer"], found["doubt"]) == ("7", "")
-    assert found["id"].startswith("mcp:local:ask-")
+    assert found["id"].startswith("ask-mcp-local-")
     assert told[0] == f"{found['id']} has begun"
     assert shown.structured_content == found
 
@@ -145,8 +145,8 @@ async def test_a_key_has_its_models_runs_and_ids(client: Client) -> None:
 
     assert text(refused) == "this key may not ask mull/reflect."
     assert (first.structured_content["state"], second.is_error) == ("running", True)
-    assert text(second).startswith("1 runs of this key are under way, its limit is 1 at once")
-    assert run.startswith("mcp:ann:ask-")
+    assert text(second).startswith("This key has 1 run under way, and may have 1 at once")
+    assert run.startswith("ask-mcp-ann-")
     assert text(foreign[0]) == f"no run that was started here has the id {run}."
     assert foreign[1].structured_content["state"] == "running"
     assert done.structured_content["answer"] == "7"
@@ -227,7 +227,7 @@ async def test_a_run_that_goes_on_keeps_its_place() -> None:
         async def _free(self, place: Place, usd: float | None) -> None:
             freed.append((place, usd))
 
-    place = Place(run="mcp:ann:ask-1", since=datetime.now(UTC))
+    place = Place(run="ask-mcp-ann-1", since=datetime.now(UTC))
     going: Any = Going()
     await Kept(going, "ann")._free_at_end(place, going)
 

@@ -15,7 +15,8 @@ from activities.language_model.port import PermanentModelError
 from commands.http import reply
 from mull import handle
 from tests.conftest import Handle, ended, served, until, until_asked
-from tests.scripted import ScriptedModel, reflection
+from tests.scripted import ScriptedModel, reflection, routed
+from tests.scripted import reply as scripted_reply
 from tests.workflows.serving import KEYS, bearers, browsing, chat, listening, openai
 from tests.workflows.turn import running
 from tests.workflows.turn.running import Noted
@@ -32,7 +33,7 @@ def again() -> dict[str, str]:
 
 def run_of(client: Client, header: dict[str, str], name: str = "local") -> Handle:
     digest = sha256(header["Idempotency-Key"].encode()).hexdigest()
-    return client.get_workflow_handle(f"chat-{name}-{digest[:32]}")
+    return client.get_workflow_handle(f"ask-chat-{name}-{digest[:16]}")
 
 
 async def test_an_answer_comes_as_a_chat_completion(client: Client) -> None:
@@ -120,7 +121,7 @@ async def test_while_nothing_comes_there_are_comments(
         browsing(address) as plain,
         plain.stream("POST", "/chat/completions", json=chat(stream=True)) as response,
     ):
-        assert response.headers["Mull-Run-Id"].startswith("chat-local-")
+        assert response.headers["Mull-Run-Id"].startswith("ask-chat-local-")
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = response.aiter_lines()
         before = [await anext(lines) for _ in range(8)]
@@ -241,6 +242,45 @@ async def test_what_is_not_to_be_built_on_says_so(client: Client) -> None:
     assert '"not_to_be_built_on"' in last.text
 
 
+@pytest.mark.parametrize(
+    ("model", "script", "settings"),
+    [
+        ("mull/ask", {"sample": ["?"] * 3}, {"max_responses": 3, "answers": "number"}),
+        ("mull/agent", {"route": lambda _: routed("neither")}, {}),
+    ],
+)
+async def test_a_run_without_an_answer_is_an_error(
+    client: Client, model: str, script: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """No client takes an empty text for its answer, though it asks for no certainty."""
+    async with (
+        served(client, ScriptedModel(**script)),
+        listening(client) as address,
+        browsing(address) as plain,
+        openai(address) as official,
+    ):
+        found = await plain.post("/chat/completions", json=chat(model, mull=settings))
+        with pytest.raises(APIError, match="The run has no answer: "):
+            await streamed(official, **chat(model, extra_body={"mull": settings}))
+
+    assert (found.status_code, found.json()["error"]["code"]) == (422, "no_answer")
+    assert found.json()["mull"]["id"] == found.headers["Mull-Run-Id"]
+    assert found.json()["mull"]["doubt"]
+    assert found.headers["x-should-retry"] == "false"
+
+
+async def test_an_answer_that_was_cut_off_says_so(client: Client) -> None:
+    """By its finish reason, and as a doubt."""
+    model = ScriptedModel(step=[scripted_reply("Once upon a", finish_reason="length")])
+    async with served(client, model), listening(client) as address, browsing(address) as plain:
+        sent = chat("mull/turn", mull={"tools": []})
+        found = (await plain.post("/chat/completions", json=sent)).json()
+
+    assert found["choices"][0]["message"]["content"] == "Once upon a"
+    assert found["choices"][0]["finish_reason"] == "length"
+    assert found["mull"]["doubt"]
+
+
 async def test_a_failed_run_is_a_502_with_its_cause(client: Client) -> None:
     """OpenAI's client does not repeat it: that would be another run, and paid for."""
     model = ScriptedModel(each=[FAILED] * 9, sample=[FAILED] * 10)
@@ -293,11 +333,14 @@ async def test_a_run_that_waits_for_a_person_is_named(client: Client) -> None:
 
         refused, taken = await ask(), await ask(mull={"accept_waiting": True})
         last = await ask(mull={"accept_waiting": True}, stream=True)
+        once = await plain.post("/chat/completions", json=chat(mull=waits))
         run = client.get_workflow_handle(taken.headers["Mull-Run-Id"])
         await run.execute_update("review", {"accept": True})
         done = await ask()
 
     assert (refused.status_code, refused.headers["x-should-retry"]) == (409, "false")
+    assert "ask again with the same Idempotency-Key" in refused.json()["error"]["message"]
+    assert f"then mull show {once.headers['Mull-Run-Id']}." in once.json()["error"]["message"]
     assert (taken.status_code, done.status_code) == (202, 200)
     assert refused.json()["mull"]["id"] == taken.json()["id"] == run.id
     assert taken.json()["mull"]["status"] == "waiting_for_review"
@@ -369,8 +412,8 @@ async def test_another_key_s_header_is_another_run(client: Client) -> None:
         his = await bob.post("/chat/completions", json=chat(temperature=0), headers=key)
 
     assert (hers.status_code, his.status_code) == (200, 200)
-    assert hers.headers["Mull-Run-Id"].startswith("chat-ann-")
-    assert his.headers["Mull-Run-Id"].startswith("chat-bob-")
+    assert hers.headers["Mull-Run-Id"].startswith("ask-chat-ann-")
+    assert his.headers["Mull-Run-Id"].startswith("ask-chat-bob-")
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -324,6 +324,8 @@ async def test_other_addresses_are_refused_in_openai_s_form(
 
     assert found.status_code == status
     assert found.json()["error"]["type"] == "invalid_request_error"
+    others = {"GET": {"POST"}, "POST": {"GET", "HEAD"}}[method] if status == 405 else {""}
+    assert {*found.headers.get("Allow", "").split(", ")} == others
     assert ("/v1/chat/completions" in found.json()["error"]["message"]) == (status == 404)
 
 
