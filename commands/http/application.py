@@ -5,7 +5,6 @@ import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -157,28 +156,24 @@ class Server:
 
     async def _begin(self, account: Account, chat: Chat, key: str | None) -> Run[Any]:
         """Start the run, or find the one that this key's bearer has started by the same header."""
-        own = f"chat-{account.name}-{(uuid.uuid4().hex if key is None else digest(key))[:16]}"
-        if key is not None and (had := await self._had(own, chat)):
+        run = f"chat-{account.name}-{(uuid.uuid4().hex if key is None else digest(key))[:16]}"
+        if key is not None and (had := await self._had(run, chat)):
             return had
         try:
-            return await account.begin(chat.request, f"{chat.loop.command}-{own}")
+            return await account.begin(chat.request, run)
         except RequestError:
             # Another server began it meanwhile, or nobody did.
-            if (had := await self._had(own, chat)) is None:
+            if (had := await self._had(run, chat)) is None:
                 raise
             return had
 
-    async def _had(self, own: str, chat: Chat) -> Run[Any] | None:
-        """Find the run, of any loop, with this end of its id; None if there is none with a result.
-
-        One that goes on is found, too.
-        """
-        for loop in SERVED.values():
-            with suppress(RequestError):
-                found = await self._client.get(f"{loop.command}-{own}")
-                if found.description.status in {RUNNING, COMPLETED}:
-                    break
-        else:
+    async def _had(self, identity: str, chat: Chat) -> Run[Any] | None:
+        """Find the run with this id; None if there is none, or it ended without a result."""
+        try:
+            found = await self._client.get(identity)
+        except RequestError:
+            return None
+        if found.description.status not in {RUNNING, COMPLETED}:
             return None
         # Its budget may be that of its place, another one each time.
         left = {"stream", "carried", "budget_usd"}

@@ -163,7 +163,7 @@ async def test_keys_rotate_without_loss(connected: Connected) -> None:
 async def test_a_program_without_the_key_hears_of_it(connected: Connected) -> None:
     """From the client as from OpenAI's interface: its configuration is wrong, and what to set."""
     own, other = await connected("main-1"), await connected("theirs")
-    m, name = mull.Client(other), f"chat-local-{sha256(b'one').hexdigest()[:32]}"
+    m, name = mull.Client(other), f"chat-local-{sha256(b'one').hexdigest()[:16]}"
     request = SelfConsistencyRequest(question="How much?", max_responses=1)
     async with served(own, ScriptedModel(sample=["129"])):
         run = await mull.Client(own).begin(request, name)

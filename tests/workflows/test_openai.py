@@ -33,7 +33,7 @@ def again() -> dict[str, str]:
 
 def run_of(client: Client, header: dict[str, str], name: str = "local") -> Handle:
     digest = sha256(header["Idempotency-Key"].encode()).hexdigest()
-    return client.get_workflow_handle(f"ask-chat-{name}-{digest[:16]}")
+    return client.get_workflow_handle(f"chat-{name}-{digest[:16]}")
 
 
 async def test_an_answer_comes_as_a_chat_completion(client: Client) -> None:
@@ -121,7 +121,7 @@ async def test_while_nothing_comes_there_are_comments(
         browsing(address) as plain,
         plain.stream("POST", "/chat/completions", json=chat(stream=True)) as response,
     ):
-        assert response.headers["Mull-Run-Id"].startswith("ask-chat-local-")
+        assert response.headers["Mull-Run-Id"].startswith("chat-local-")
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = response.aiter_lines()
         before = [await anext(lines) for _ in range(8)]
@@ -412,8 +412,8 @@ async def test_another_key_s_header_is_another_run(client: Client) -> None:
         his = await bob.post("/chat/completions", json=chat(temperature=0), headers=key)
 
     assert (hers.status_code, his.status_code) == (200, 200)
-    assert hers.headers["Mull-Run-Id"].startswith("ask-chat-ann-")
-    assert his.headers["Mull-Run-Id"].startswith("ask-chat-bob-")
+    assert hers.headers["Mull-Run-Id"].startswith("chat-ann-")
+    assert his.headers["Mull-Run-Id"].startswith("chat-bob-")
 
 
 @pytest.mark.parametrize("stream", [False, True])
