@@ -4,15 +4,48 @@ A loop that needs no records of its own takes those of this file: docs/a-new-wor
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from mull.request import Record, Result, Review
+from pydantic import PrivateAttr
+
+from mull.request import Record, Review
 from mull.run import Decided, DecisionT, RunState, Spending, Usage
-from mull.text import encoded_size
+from mull.text import encoded_size, terminal_safe
 
 NO_ANSWER = "there is no answer"
+
+
+class Result(Record):
+    """What a run returns; `answer_field` names the text that is never cut."""
+
+    answer_field: ClassVar[str] = "answer"
+    # How a notebook draws it: the loops' sheets, which know their results, say so.
+    drawn_by: ClassVar[Callable[[Any], str | None]] = lambda _: None
+    # No part of what is recorded: whoever reads the record knows whose it is.
+    _id: str = PrivateAttr("")
+
+    @property
+    def id(self) -> str:
+        """The id of its run, which is known to whoever got it from the server; empty elsewhere."""
+        return self._id
+
+    @property
+    def doubt(self) -> str:
+        """Why not to build on it once its run has ended, in a phrase; empty if nothing says so."""
+        return ""
+
+    def __repr__(self) -> str:
+        reason, answer = (getattr(self, name, None) for name in ("stop_reason", self.answer_field))
+        shown = terminal_safe(answer or "", 100)
+        return f"<{type(self).__name__} {self.id}: {reason}, {shown!r}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str | None:
+        return type(self).drawn_by(self)
 
 
 class RunRecord(Result):
@@ -92,7 +125,7 @@ class PlainDraft(Made):
     @property
     def doubt(self) -> str:
         """Say why not to build on it, whatever became of the run; empty for a whole text."""
-        cut = "the draft was cut off by its provider: raise --max-output-tokens"
+        cut = "the draft was cut off by its provider: raise max_output_tokens"
         return cut if self.finish_reason == "length" else ""
 
 

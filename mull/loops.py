@@ -8,33 +8,39 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from mull import queues
-from mull.agents import result as agents
 from mull.agents import sheet as acted
 from mull.agents import training_result as trained
 from mull.agents import training_sheet as trained_sheet
 from mull.agents.request import ReflexionRequest
+from mull.agents.result import NOT_APART, ReflexionResult
 from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest
 from mull.batch import sheet as batch
 from mull.batch.request import BatchRequest
 from mull.batch.result import BatchResult
-from mull.critique import result as critique
 from mull.critique import sheet as criticised
 from mull.critique.request import ReflectOnResultRequest
-from mull.drafts import PlainResult
-from mull.multipath import result as multipath
+from mull.critique.result import ReflectOnResultResult
+from mull.drafts import PlainResult, Result
 from mull.multipath import sheet as walked
 from mull.multipath.request import MultiPathRequest
-from mull.request import Record, Request, Result
-from mull.sampling import result as sampling
+from mull.multipath.result import MultiPathResult, kept_of
+from mull.request import Record, Request
 from mull.sampling import sheet as sampled
 from mull.sampling.request import SelfConsistencyRequest
+from mull.sampling.result import SelfConsistencyResult
 from mull.sheet import Sheet, Table, draft_sheet
-from mull.turn import result as turned
 from mull.turn import session as conversed
 from mull.turn import sheet as turning
 from mull.turn.request import ToolTurnRequest
+from mull.turn.result import ToolTurnResult
 from mull.turn.session import SessionRequest
+
+__all__ = (
+    "BatchRequest", "BatchResult", "MultiPathRequest", "MultiPathResult", "ReflectOnResultRequest",
+    "ReflectOnResultResult", "ReflexionRequest", "ReflexionResult", "SelfConsistencyRequest",
+    "SelfConsistencyResult", "ToolTurnRequest", "ToolTurnResult",
+)  # fmt: skip
 
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
 # The queues that every question needs, and that code needs.
@@ -105,11 +111,11 @@ class Loop:
 SAMPLING = Loop(
     workflow="SelfConsistencyWorkflow",
     request=SelfConsistencyRequest,
-    result=sampling.SelfConsistencyResult,
+    result=SelfConsistencyResult,
     sheet=sampled.sheet,
     command="ask",
     reply=lambda result: result.reply,
-    below=sampling.SelfConsistencyResult.below,
+    below=SelfConsistencyResult.below,
     reviewed=frozenset(
         {
             "question", "final_answer", "consensus_confidence", "normalized_entropy",
@@ -121,10 +127,10 @@ CRITIQUE = Loop(
     workflow="ReflectOnResultWorkflow",
     doing="reflecting",
     request=ReflectOnResultRequest,
-    result=critique.ReflectOnResultResult,
+    result=ReflectOnResultResult,
     sheet=criticised.sheet,
     command="reflect",
-    below=critique.ReflectOnResultResult.below,
+    below=ReflectOnResultResult.below,
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
     best=criticised.best_of,
@@ -134,13 +140,13 @@ MULTIPATH = Loop(
     workflow="MultiPathWorkflow",
     doing="starting the agent",
     request=MultiPathRequest,
-    result=multipath.MultiPathResult,
+    result=MultiPathResult,
     sheet=walked.sheet,
     command="agent",
-    below=multipath.MultiPathResult.below,
+    below=MultiPathResult.below,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
-    best=multipath.kept_of,
+    best=kept_of,
     writes=True,
     unchecked="a text that a person wrote is neither tested nor reflected on",
     # Code is tested on a queue of its own; a run may still turn out to write code.
@@ -151,7 +157,7 @@ TURN = Loop(
     workflow="ToolTurnWorkflow",
     doing="starting the turn",
     request=ToolTurnRequest,
-    result=turned.ToolTurnResult,
+    result=ToolTurnResult,
     sheet=turning.sheet,
     command="turn",
     actions=("allow", "deny"),
@@ -163,10 +169,10 @@ REFLEXION = Loop(
     workflow="ReflexionWorkflow",
     doing="starting the agent",
     request=ReflexionRequest,
-    result=agents.ReflexionResult,
+    result=ReflexionResult,
     sheet=acted.sheet,
     command="reflexion",
-    below=lambda result, _: agents.NOT_APART * (result.verified_by != "cases"),
+    below=lambda result, _: NOT_APART * (result.verified_by != "cases"),
     measures=(
         "episode_count", "solved_after", "best_return", "hidden_passed", "verified_by", "judged",
     ),

@@ -15,7 +15,6 @@ from pydantic import (
     ConfigDict,
     FailFast,
     Field,
-    PrivateAttr,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -153,29 +152,6 @@ class Record(Frozen):
     """
 
     model_config = ConfigDict(extra="ignore")
-
-
-class Result(Record):
-    """What a run returns; `answer_field` names the text that is never cut."""
-
-    answer_field: ClassVar[str] = "answer"
-    # How a notebook draws it: the loops' sheets, which know their results, say so.
-    drawn_by: ClassVar[Callable[[Any], str | None]] = lambda _: None
-    # No part of what is recorded: whoever reads the record knows whose it is.
-    _id: str = PrivateAttr("")
-
-    @property
-    def id(self) -> str:
-        """The id of its run, which is known to whoever got it from the server; empty elsewhere."""
-        return self._id
-
-    @property
-    def doubt(self) -> str:
-        """Why not to build on it once its run has ended, in a phrase; empty if nothing says so."""
-        return ""
-
-    def _repr_html_(self) -> str | None:
-        return type(self).drawn_by(self)
 
 
 def told(value: Any) -> Any:

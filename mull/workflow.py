@@ -52,12 +52,13 @@ with workflow.unsafe.imports_passed_through():
     from mull.agents.result import ReflexionResult
     from mull.critique.request import ReflectOnResultRequest
     from mull.critique.result import ReflectOnResultResult
+    from mull.drafts import Result
     from mull.keys import ENCODED_FAILURE, ENCRYPTED, MADE_BY, REFUSED, UnreadableError
     from mull.keywords import AgentFields, AskFields, ReflectFields, ReflexionFields, TurnFields
     from mull.loops import loop_of
     from mull.multipath.request import MultiPathRequest
     from mull.multipath.result import MultiPathResult
-    from mull.request import INVALID, Request, Result, explain, short_name, told
+    from mull.request import INVALID, Request, explain, short_name, told
     from mull.sampling.request import SelfConsistencyRequest
     from mull.sampling.result import SelfConsistencyResult
     from mull.text import cut_encoded, terminal_safe

@@ -6,7 +6,8 @@ from typing import Literal, Self, get_args
 
 from pydantic import Field
 
-from mull.request import MOST_LISTED, Finish, Record, Result
+from mull.drafts import Result
+from mull.request import MOST_LISTED, Finish, Record
 from mull.run import Counts, Usage
 from mull.text import tally_words
 

@@ -88,5 +88,5 @@ class ToolTurnResult(RunRecord):
     def doubt(self) -> str:
         """Say why not to build on it; empty for a whole answer."""
         if self.answer_cut:
-            return "the answer was cut off at the limit of its tokens: raise --max-output-tokens"
+            return "the answer was cut off at the limit of its tokens: raise max_output_tokens"
         return "" if self.stop_reason == "answered" else f"no answer: {self.stop_explanation}"

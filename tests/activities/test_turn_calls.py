@@ -245,7 +245,7 @@ async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:
 FILTERED = "ContentPolicyViolationError: the provider's content filter took the reply$"
 CUT = (
     "CutOff: the reply was cut off after 7 tokens, while the model was thinking:"
-    " raise --max-output-tokens$"
+    " raise max_output_tokens$"
 )
 LARGE = r"TooLarge: .* answered 200 with a reply that is too large$"
 LOST = {

@@ -60,7 +60,7 @@ def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("seed", "doubt"),
     [
-        (CUT_OFF, "the draft was cut off by its provider: raise --max-output-tokens"),
+        (CUT_OFF, "the draft was cut off by its provider: raise max_output_tokens"),
         (UNSURE, "no judge was sure of its score"),
     ],
 )

@@ -69,7 +69,7 @@ DRAFTED = reflected([0.8]).result()
 ACCEPTED = {"stop_reason": "accepted_by_person"}
 UNJUDGED = DRAFTED.model_copy(update={"score": None, "stop_reason": "evaluation_failed"})
 CUT_OFF, UNSURE = (
-    "the draft was cut off by its provider: raise --max-output-tokens",
+    "the draft was cut off by its provider: raise max_output_tokens",
     "no judge was sure of its score",
 )
 FAILS = coded([verdict(True, False)], max_revisions=1).result()

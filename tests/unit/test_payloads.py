@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from mull.agents.request import ReflexionRequest
 from mull.connection import DATA_CONVERTER
 from mull.critique.request import ReflectOnResultRequest
+from mull.drafts import Result
 from mull.loops import LOOPS
 from mull.multipath.request import MultiPathRequest
-from mull.request import Request, Result
+from mull.request import Request
 from mull.run import Spending, Usage
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult

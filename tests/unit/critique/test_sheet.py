@@ -63,7 +63,7 @@ LEAVE_OUT = "leave out --{} to have it judged and revised"
             ended(["part"], "disabled", finish_reason="length"),
             {},
             "warning",
-            "not to be built on: the draft was cut off by its provider: raise --max-output-tokens",
+            "not to be built on: the draft was cut off by its provider: raise max_output_tokens",
         ),
         (
             ended(["one"], "skipped"),
