@@ -1,6 +1,7 @@
 """The Temporal server: connecting to it, its pollers, and how long a worker may be silent."""
 
 import asyncio
+import ctypes
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from socket import gethostname
 from typing import Any, Self, get_args
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -40,6 +42,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from mull import queues
+from mull.drafts import Result
 from mull.errors import ConfigurationError, MullError, NoServerError, RequestError
 from mull.keys import (
     CLEAR,
@@ -50,7 +53,7 @@ from mull.keys import (
     REFUSED,
     UnreadableError,
 )
-from mull.request import INVALID, Request, Result, explain, parse_request, short_name, told
+from mull.request import INVALID, Request, explain, parse_request, short_name, told
 from mull.text import terminal_safe
 
 TASK_QUEUE = queues.WORKFLOWS
@@ -256,6 +259,18 @@ def strict(client: Client) -> Client:
     return Client(**config)
 
 
+@cache
+def _silent_runtime(_process: int) -> Runtime:
+    """Make the one runtime of a process, without log lines, and keep it for ever.
+
+    The SDK frees it by waiting for its threads: those of a parent are not in a process that was
+    forked, and at the interpreter's end one may wait for the interpreter.
+    """
+    runtime = Runtime(telemetry=TelemetryConfig(logging=SILENT))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(runtime))
+    return runtime
+
+
 async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
     """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
 
@@ -289,13 +304,15 @@ async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
             # In a container that starts again, the host's name and the process's id are the same.
             identity=f"{os.getpid()}@{gethostname()}@{uuid4().hex[:8]}",
             plugins=[OpenTelemetryPlugin()],
-            runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
+            runtime=_silent_runtime(os.getpid()) if quiet else None,
         )
     except RuntimeError as error:
         reason = str(error)
         more = "" if "refused" in reason.lower() else f" ({terminal_safe(reason, 200)})"
         said = f"no Temporal server answers at {config['target_host']}{more}"
-        raise NoServerError(said, START_ONE) from error
+        bare = urlsplit(f"//{config['target_host']}").port is None
+        advice = "Add the port to the address, such as :7233." if bare else START_ONE
+        raise NoServerError(said, advice) from None
     except ValueError as error:
         raise ConfigurationError(
             f"Temporal's configuration: {terminal_safe(str(error), 200)}"
@@ -356,15 +373,15 @@ def translated(identity: str | None = None) -> Iterator[None]:
     except UnreadableError as error:
         raise ConfigurationError(str(error)) from error
     except RPCError as error:
-        raise refused(error, identity) from error
+        raise refused(error, identity) from None
 
 
 def refused(error: RPCError, identity: str | None = None) -> MullError:
     """Say in Mull's terms what the server refused."""
     said, status = error.message.rstrip("."), error.status
     if status is RPCStatusCode.NOT_FOUND and "amespace" in said:
-        do = "Set TEMPORAL_NAMESPACE to another, or make it: temporal operator namespace create"
-        return ConfigurationError(said, do)
+        make = "temporal operator namespace create --namespace NAME"
+        return ConfigurationError(said, f"Set TEMPORAL_NAMESPACE to another, or make it: {make}")
     if status is RPCStatusCode.NOT_FOUND and "already completed" in said:
         return RequestError(f"the run {identity} has already ended".replace(" None", ""))
     if status is RPCStatusCode.NOT_FOUND:
