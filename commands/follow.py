@@ -75,7 +75,7 @@ async def start(client: Temporal, request: Request, new: New, wanted: Wanted) ->
     if new.detach:
         return print_id(run.id, as_json=wanted.as_json)
     Console(stderr=True).print(f"run {run.id}", style="dim", markup=False, highlight=False)
-    return await follow(run, request, wanted, begun=True)
+    return await follow(run, request, wanted)
 
 
 async def _expect_map(client: Temporal, request: Any) -> None:
@@ -217,10 +217,10 @@ async def _slow(run: Run[Any]) -> str | None:
     return terminal.slow_words(pending, datetime.now(UTC))
 
 
-async def follow(run: Run[Any], request: Any, wanted: Wanted, *, begun: bool = False) -> Exit:
+async def follow(run: Run[Any], request: Any, wanted: Wanted) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches.
 
-    If this command has `begun` the run, a request that the worker refuses is its wrong usage.
+    If the run was started and not found, a request that the worker refuses is wrong usage.
     """
     detached = f"the run continues. To follow it:\n    mull watch {run.id}"
     if wanted.out is not None:
@@ -230,7 +230,8 @@ async def follow(run: Run[Any], request: Any, wanted: Wanted, *, begun: bool = F
         result = await show_live(run, request, detached)
     except (RunFailedError, RunCancelledError) as error:
         code = await ended_badly(error, run, wanted.as_json)
-        refused = begun and getattr(error, "kind", None) == INVALID
+        started = run.description is None
+        refused = started and getattr(error, "kind", None) == INVALID
         return Exit.USAGE if refused else code
     sheet = run.loop.sheet(result, request)
     # It may have gone on in a new history.

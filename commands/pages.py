@@ -14,8 +14,6 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import Priority, WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import Exit, fail, need_workers, tell
@@ -31,13 +29,13 @@ from mull.batch.request import (
     Planned,
 )
 from mull.batch.result import BatchResult, BatchRun, RunResult
-from mull.connection import TASK_QUEUE
+from mull.client import Client as Starter
 from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import LOOK_SECONDS, Run, described, sized
 from mull.loops import BATCH, LOOPS, Loop
 from mull.request import BATCH_PRIORITY, parse_request
 from mull.run import Counts
-from mull.text import encoded_size, tally_words, terminal_safe
+from mull.text import encoded_size, tally_words
 
 BUDGETS = {"budget_tokens", "budget_usd"}
 # What an earlier history left in its request.
@@ -134,20 +132,14 @@ async def _start(
     one = parse_request(loop.request, json.dumps(variant.fields_for(first[0])))
     await need_workers(client, loop.queues(one), "batch", waits=chosen.detach)
     carried = await carried_over(client, identity, request)
-    try:
-        await client.start_workflow(
-            BATCH.workflow,
-            request.model_copy(update={"carried": carried}),
-            id=identity,
-            task_queue=TASK_QUEUE,
-            task_timeout=request.task_timeout(),
-            static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            # Its runs have that of the batch; pages have one of their own.
-            priority=Priority(priority_key=BATCH_PRIORITY if request.items else None),
-        )
-    except WorkflowAlreadyStartedError:
-        fail(f"the batch {identity} was started meanwhile. Try again.", Exit.USAGE)
+    await Starter(client).begin(
+        request.model_copy(update={"carried": carried}),
+        identity,
+        again=True,
+        # Its runs have that of the batch; pages have one of their own.
+        priority=BATCH_PRIORITY if request.items else None,
+        summary=f"batch of {name or variant.name}",
+    )
     Console(stderr=True).print(f"batch {identity}", style="dim", markup=False, highlight=False)
 
 

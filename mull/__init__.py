@@ -19,100 +19,22 @@ needed.
 import sys
 from contextlib import nullcontext
 from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mull import errors, keywords, workflow
-    from mull.agents.request import ReflexionRequest
-    from mull.agents.result import ReflexionResult
-    from mull.batch.request import BatchRequest
-    from mull.batch.result import BatchResult
-    from mull.blocking import agent, ask, batch, reflect, reflexion, turn
-    from mull.client import Client, connect
-    from mull.critique.request import ReflectOnResultRequest
-    from mull.critique.result import ReflectOnResultResult
-    from mull.errors import (
-        ConfigurationError,
-        DoubtfulError,
-        MullError,
-        NoServerError,
-        NoWorkerError,
-        RequestError,
-        RunCancelledError,
-        RunFailedError,
-    )
-    from mull.handle import Run
-    from mull.multipath.request import MultiPathRequest
-    from mull.multipath.result import MultiPathResult
-    from mull.sampling.request import SelfConsistencyRequest
-    from mull.sampling.result import SelfConsistencyResult
-    from mull.talk import Talk
-    from mull.turn.request import ToolTurnRequest
-    from mull.turn.result import ToolTurnResult
+    from mull.blocking import *
+    from mull.client import *
+    from mull.errors import *
+    from mull.loops import *
 
-__all__ = [
-    "BatchRequest",
-    "BatchResult",
-    "Client",
-    "ConfigurationError",
-    "DoubtfulError",
-    "MullError",
-    "MultiPathRequest",
-    "MultiPathResult",
-    "NoServerError",
-    "NoWorkerError",
-    "ReflectOnResultRequest",
-    "ReflectOnResultResult",
-    "ReflexionRequest",
-    "ReflexionResult",
-    "RequestError",
-    "Run",
-    "RunCancelledError",
-    "RunFailedError",
-    "SelfConsistencyRequest",
-    "SelfConsistencyResult",
-    "Talk",
-    "ToolTurnRequest",
-    "ToolTurnResult",
-    "agent",
-    "ask",
-    "batch",
-    "connect",
-    "errors",
-    "keywords",
-    "reflect",
-    "reflexion",
-    "turn",
-    "workflow",
-]
+    __version__: str
 
-_HOMES = {
-    "agents.request": ("ReflexionRequest",),
-    "agents.result": ("ReflexionResult",),
-    "batch.request": ("BatchRequest",),
-    "batch.result": ("BatchResult",),
-    "blocking": ("agent", "ask", "reflect", "reflexion"),
-    "client": ("Client", "connect"),
-    "critique.request": ("ReflectOnResultRequest",),
-    "critique.result": ("ReflectOnResultResult",),
-    "errors": (
-        "ConfigurationError", "DoubtfulError", "MullError", "NoServerError", "NoWorkerError",
-        "RequestError", "RunCancelledError", "RunFailedError",
-    ),
-    "handle": ("Run",),
-    "multipath.request": ("MultiPathRequest",),
-    "multipath.result": ("MultiPathResult",),
-    "sampling.request": ("SelfConsistencyRequest",),
-    "sampling.result": ("SelfConsistencyResult",),
-    "talk": ("Talk",),
-    "turn.request": ("ToolTurnRequest",),
-    "turn.result": ("ToolTurnResult",),
-}  # fmt: skip
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-_MODULES = {"batch", "errors", "keywords", "turn", "workflow"}
+# What is public is in `__all__` of these, in this order: what is sooner imported comes first.
+_ROOMS = ("errors", "loops", "client", "blocking")
 
 
 class _Package(ModuleType):
@@ -145,14 +67,36 @@ def _imported(room: str) -> Any:
         return __import__(f"mull.{room}", fromlist=["mull"])
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return _imported(name)
-    if name not in _HOME_OF:
+def _public() -> list[str]:
+    names = [name for room in _ROOMS for name in _imported(room).__all__]
+    return sorted({*names, "errors", "keywords", "workflow"})
+
+
+def _found(name: str) -> Any:
+    if name == "__all__":
+        return _public()
+    if name == "__version__":
+        return version("mull")
+    if name.startswith("_"):
         raise AttributeError(f"module 'mull' has no attribute {name!r}")
-    found = globals()[name] = getattr(_imported(_HOME_OF[name]), name)
-    return found
+    # Python asks for a module by `from mull import text` too, which needs no other room.
+    if find_spec(f"mull.{name}"):
+        return _imported(name)
+    for room in _ROOMS:
+        if name in (module := _imported(room)).__all__:
+            found = globals()[name] = getattr(module, name)
+            return found
+    said = f"module 'mull' has no attribute {name!r}"
+    if hasattr(_imported("client").Client, name):
+        said += f": await it of a client, m = await mull.connect(), then await m.{name}(...)"
+    raise AttributeError(said)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+_sdk = sys.modules.get("temporalio.workflow")
+if _sdk and _sdk.unsafe.in_sandbox():
+    # A worker that starts has time for this; a task of a workflow has two seconds.
+    _imported("workflow")
+
+# Tools that read code know the names above alone.
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _found, _public

@@ -11,13 +11,23 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from mull import connection
-from mull.client import Client
+from mull.client import Client, request_of
+from mull.loops import LOOPS
+
+__all__ = ("agent", "ask", "batch", "reflect", "reflexion", "turn")
 
 GivenP = ParamSpec("GivenP")
 Value = TypeVar("Value")
+
+ABOUT = """{}
+
+    An `id` makes a call that can be repeated: the same run is found again, unless `again` starts it
+    anew. With `check` a result that is not to be built on is an error. For the fields see
+    help(mull.keywords.{}).
+"""
 
 # The variables by which a client is made.
 PREFIXES = ("TEMPORAL_", "MULL_")
@@ -101,13 +111,22 @@ def _blocking(
     method: Callable[Concatenate[Client, GivenP], Coroutine[Any, Any, Value]],
 ) -> Callable[GivenP, Value]:
     """Make a function of a client's method, which connects by itself and waits."""
+    own = inspect.signature(method)
+    kind = next(loop.request for loop in LOOPS if loop.command == method.__name__)
 
     @wraps(method)
     def called(*given: GivenP.args, **fields: GivenP.kwargs) -> Value:
+        # A request that is refused needs no server.
+        asked = own.bind(None, *given, **fields).arguments
+        request_of(kind, asked[kind.subject_field], asked.get("fields", {}))
         return _background.run(lambda client: method(client, *given, **fields))
 
-    own = inspect.signature(method)
-    called.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+    *parameters, rest = list(own.parameters.values())[1:]
+    # As a class, not unpacked, its name is what `help` shows.
+    named = get_args(rest.annotation)[0]
+    parameters.append(rest.replace(annotation=named))
+    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__doc__ = ABOUT.format(method.__doc__, named.__name__)
     return called
 
 

@@ -5,10 +5,9 @@ import math
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Unpack, overload
 
 import temporalio.client
 from temporalio.common import Priority, WorkflowIDReusePolicy
@@ -51,6 +50,8 @@ from mull.turn.request import ToolTurnRequest
 from mull.turn.result import ToolTurnResult
 from mull.turn.session import SessionRequest
 
+__all__ = ("Client", "Run", "Talk", "connect")
+
 RequestT = TypeVar("RequestT", bound=Request)
 
 ASKED = "asked"  # a memo: so a list needs no call for each run
@@ -64,14 +65,26 @@ ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 
 
-@asynccontextmanager
-async def connect() -> AsyncIterator["Client"]:
+class connect:  # noqa: N801 - read as a function, as contextlib's are
     """Connect by Temporal's standard environment configuration, as the command line does.
 
     TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, profiles, TLS and API keys are the SDK's; payloads are
     encrypted where MULL_ENCRYPTION_KEYS is set. Raises NoServerError and ConfigurationError.
     """
-    yield Client(await connection.connect(quiet=True))
+
+    def __await__(self) -> Generator[Any, None, "Client"]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> "Client":
+        return Client(await connection.connect(quiet=True))
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"{name}: write `m = await mull.connect()`, then m.{name}")
 
 
 class Client:
@@ -108,7 +121,7 @@ class Client:
         **fields: Unpack[AskFields],
     ) -> SelfConsistencyResult:
         """Ask a question and sample until the answers converge."""
-        request = _request(SelfConsistencyRequest, question, fields)
+        request = request_of(SelfConsistencyRequest, question, fields)
         run: Run[SelfConsistencyResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -122,7 +135,7 @@ class Client:
         **fields: Unpack[ReflectFields],
     ) -> ReflectOnResultResult:
         """Write a draft, judge it, and revise it while its score is low."""
-        request = _request(ReflectOnResultRequest, query, fields)
+        request = request_of(ReflectOnResultRequest, query, fields)
         run: Run[ReflectOnResultResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -136,7 +149,7 @@ class Client:
         **fields: Unpack[AgentFields],
     ) -> MultiPathResult:
         """Research documents or write code, until nothing is open."""
-        request = _request(MultiPathRequest, prompt, fields)
+        request = request_of(MultiPathRequest, prompt, fields)
         run: Run[MultiPathResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -150,7 +163,7 @@ class Client:
         **fields: Unpack[TurnFields],
     ) -> ToolTurnResult:
         """Answer a message with tools, and reflect midway."""
-        request = _request(ToolTurnRequest, message, fields)
+        request = request_of(ToolTurnRequest, message, fields)
         run: Run[ToolTurnResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -164,7 +177,7 @@ class Client:
         **fields: Unpack[ReflexionFields],
     ) -> ReflexionResult:
         """Try a task in episodes, and reflect on each that fails."""
-        request = _request(ReflexionRequest, task, fields)
+        request = request_of(ReflexionRequest, task, fields)
         run: Run[ReflexionResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -178,7 +191,7 @@ class Client:
         **fields: Unpack[BatchFields],
     ) -> BatchResult:
         """Run every item by every variant, at most 500 runs; each has its own result, by its id."""
-        request = _request(BatchRequest, items, fields)
+        request = request_of(BatchRequest, items, fields)
         run: Run[BatchResult] = await self._begin(request, id, again=again)
         return await run.result(check=check)
 
@@ -277,7 +290,7 @@ class Client:
         Where no worker is there, the run waits for one.
         """
         if not isinstance(request, str):
-            return await self.begin(_request(type(request), request, fields), id, again=again)
+            return await self.begin(request_of(type(request), request, fields), id, again=again)
         loop = next((loop for loop in LOOPS if loop.command == request), None)
         if loop is None:
             known = ", ".join(loop.command for loop in LOOPS)
@@ -310,14 +323,20 @@ class Client:
         *,
         again: bool = False,
         priority: int | None = None,
+        summary: str = "",
     ) -> Run[Any]:
-        """Start a run, or find the one that this request has started under this id."""
+        """Start a run, or find the one that this request has started under this id.
+
+        Lists show it by its `summary`, which by default is what it is about.
+        """
         loop = loop_of(request)
-        subject = getattr(request, request.subject_field)
+        subject = summary or getattr(request, request.subject_field)
         subject = subject if isinstance(subject, str) else ""
         # Ids are never encrypted.
         words = subject if self.temporal.data_converter.payload_codec is None else ""
-        if identity is not None and not identity.isprintable():
+        if identity is not None and not (
+            isinstance(identity, str) and identity and identity.isprintable()
+        ):
             raise RequestError("id: expected printable characters on one line", field="id")
         chosen = identity or new_id(loop.command, words)
         summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
@@ -347,11 +366,7 @@ class Client:
     async def _same(self, identity: str, request: Request) -> Run[Any]:
         """Find the run that has this id already, which has to be of the same request."""
         found = await find(self.temporal, identity)
-        # Neither who watches nor what a long run carries into a new history is part of what was
-        # asked.
-        asked, left = (await found.request(), request), {"stream", "carried"}
-        earlier, now = (one and one.model_dump(exclude=left) for one in asked)
-        if earlier != now:
+        if not await found.was_asked(request):
             stands = "goes on" if found.goes_on else "is done"
             said = f"the run with the id {identity} {stands}, and had another request"
             anew = "" if found.goes_on else ", or start anew with again=True (--again)"
@@ -378,7 +393,7 @@ def new_id(command: str, text: str) -> str:
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
-def _request(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> RequestT:
+def request_of(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> RequestT:
     """Return a request as it is, or make one of what it is about and its fields."""
     if isinstance(given, kind):
         if fields:

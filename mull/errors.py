@@ -21,6 +21,11 @@ from pydantic import BaseModel, ValidationError
 from mull.request import explain
 from mull.text import terminal_safe
 
+__all__ = (
+    "ConfigurationError", "DoubtfulError", "MullError", "NoServerError", "NoWorkerError",
+    "RequestError", "RunCancelledError", "RunFailedError",
+)  # fmt: skip
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 

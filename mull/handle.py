@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -32,6 +32,7 @@ from mull.connection import (
     translated,
     unserved,
 )
+from mull.drafts import Result
 from mull.errors import (
     DoubtfulError,
     MullError,
@@ -42,9 +43,9 @@ from mull.errors import (
     checked,
     no_worker,
 )
-from mull.loops import BATCH, LOOPS, SAMPLING, Loop
+from mull.loops import BATCH, LOOPS, SAMPLING, Loop, loop_of
 from mull.notebook import html_of
-from mull.request import Finish, Result, Review
+from mull.request import Finish, Request, Review
 from mull.sampling.result import PersonsAnswer
 from mull.text import FITTED_DECISIONS
 from mull.turn.approval import Permission, Question
@@ -143,7 +144,7 @@ class Run(Generic[ResultT]):
             try:
                 found: ResultT = await self.handle.result()
             except WorkflowFailureError as error:
-                raise ended(self.id, error) from error
+                raise ended(self.id, error) from None
         self._named(found)
         if check and (doubt := found.doubt):
             raise DoubtfulError(found, doubt)
@@ -157,8 +158,10 @@ class Run(Generic[ResultT]):
                 described = await self.handle.describe()
                 if described.status is WorkflowExecutionStatus.COMPLETED:
                     return await self.result()
+                if stuck := stuck_words(described):
+                    raise NoWorkerError(stuck)
                 said = "the run is open, but no worker answers queries for it now"
-                raise NoWorkerError(stuck_words(described) or said)
+                raise NoWorkerError(said, "Start one with `mull-worker` or `mull dev`.")
         return seen
 
     async def glance(self, patience: timedelta = LOOK) -> ResultT | None:
@@ -209,6 +212,12 @@ class Run(Generic[ResultT]):
                     return next((each for each in found if isinstance(each, kind)), None)
                 return None
         return None
+
+    async def was_asked(self, request: Request, *, besides: Iterable[str] = ()) -> bool:
+        """Tell whether this request started the run, whatever was carried on or `besides`."""
+        asked, left = await self.request(), {"stream", "carried", *besides}
+        same = self.loop is loop_of(request) and asked is not None
+        return same and bool(asked.model_dump(exclude=left) == request.model_dump(exclude=left))
 
     async def review(
         self,

@@ -176,10 +176,7 @@ class Server:
         if found.description.status not in {RUNNING, COMPLETED}:
             return None
         # Its budget may be that of its place, another one each time.
-        left = {"stream", "carried", "budget_usd"}
-        asked = await found.request()
-        earlier = asked and asked.model_dump(exclude=left)
-        if found.loop is not chat.loop or earlier != chat.request.model_dump(exclude=left):
+        if not await found.was_asked(chat.request, besides=["budget_usd"]):
             said = "This Idempotency-Key was sent with another request. Choose another one."
             raise RefusedError(409, said, code="idempotency_key_reused", param="Idempotency-Key")
         return found

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -18,6 +20,7 @@ from mull.blocking import _Background
 from tests.conftest import polling, until_asked
 from tests.patience import PATIENCE
 from tests.scripted import ScriptedModel
+from tests.workflows import own_import
 
 SCRIPT = """\
 import mull
@@ -189,6 +192,7 @@ import mull
 lasted, began = time.perf_counter() - began, time.perf_counter()
 missing = [name for name in mull.__all__ if getattr(mull, name, None) is None]
 print(lasted, missing, {"litellm", "scipy", "numpy", "rich", "typer"} & set(sys.modules))
+print(len(mull.__all__), dir(mull) == mull.__all__, mull.__version__)
 for found in pkgutil.walk_packages(mull.__path__, "mull."):
     importlib.import_module(found.name)
 """
@@ -200,5 +204,55 @@ async def test_the_package_is_imported_in_no_time_and_needs_no_other_room(projec
     printed, said = await asyncio.to_thread(whole.communicate, timeout=PATIENCE)
 
     lasted, _, rest = printed.partition(" ")
-    assert (whole.returncode, said, rest) == (0, "", "[] set()\n")
+    assert (whole.returncode, said, rest) == (0, "", f"[] set()\n33 True {version('mull')}\n")
     assert float(lasted) <= 0.1
+
+
+PREPARED = """\
+import asyncio, os, sys
+from temporalio.client import Client
+from temporalio.worker import Worker
+from flows import Plain
+
+async def start():
+    before = "mull.workflow" in sys.modules
+    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"])
+    Worker(client, task_queue="own", workflows=[Plain])
+    print(before, "mull.workflow" in sys.modules)
+
+asyncio.run(start())
+"""
+
+
+@pytest.mark.usefixtures("client")
+async def test_a_worker_that_starts_loads_what_its_workflows_call(project: Path) -> None:
+    """So no task of a workflow waits for it, whose worker would be taken for hung."""
+    flow = Path(own_import.__file__)
+    (project / "flows.py").write_text(flow.read_text())
+    prepared = script("", project, PREPARED)
+
+    assert await asyncio.to_thread(prepared.communicate, timeout=PATIENCE) == ("False True\n", "")
+
+
+def test_a_wrong_keyword_is_found_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(mull.RequestError, match="Did you mean max_responses"):
+        mull.ask("How much?", max_response=5)  # type: ignore[call-arg]
+    with pytest.raises(mull.RequestError, match="max_steps"):
+        mull.turn(message="Hello", max_steps=0)
+    with pytest.raises(mull.NoServerError):
+        mull.ask("How much?", check=True)
+
+
+def test_a_client_that_is_not_connected_says_how() -> None:
+    connecting: Any = mull.connect()
+    with pytest.raises(AttributeError, match=r"m = await mull\.connect\(\)"):
+        connecting.ask("How much?")
+
+
+def test_what_the_package_lacks_it_says() -> None:
+    """What a client alone has, since it has to be awaited, is told by its name."""
+    with pytest.raises(AttributeError, match=r"'start': await it of a client, m = await"):
+        mull.start  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'aks'$"):
+        mull.aks  # type: ignore[attr-defined]  # noqa: B018

@@ -38,6 +38,7 @@ async def test_a_question_is_asked_and_its_record_knows_its_run(client: Client) 
         again = await (await m.get(name)).result()
 
     assert (run.final_answer, run.doubt, run.id, again.id) == ("129", "", name, name)
+    assert f"{run}" == f"<SelfConsistencyResult {name}: rule, '129'>"
     assert "id" not in run.model_dump()
     assert name not in run.model_dump_json()
 
@@ -75,8 +76,9 @@ async def test_a_request_that_is_refused_starts_nothing(client: Client) -> None:
         assert refused.value.field == field
         assert ("Did you mean max_responses?" in str(refused.value)) == ("max_response" in fields)
         assert "secret" not in str(refused.value)
-    with pytest.raises(mull.RequestError, match="id: expected printable characters on one line"):
-        await m.ask("How much?", id=f"{name}\nmore")
+    for wrong in (f"{name}\nmore", "", 17):
+        with pytest.raises(mull.RequestError, match="id: expected printable characters on one li"):
+            await m.ask("How much?", id=wrong)  # type: ignore[arg-type]
     with pytest.raises(mull.RequestError, match="no run has the id"):
         await m.get(name)
 
@@ -125,6 +127,9 @@ async def test_a_client_of_ones_own_gets_mull_s_converter(
     with pytest.raises(mull.NoServerError, match=r"no Temporal server answers at 127\.0\.0\.1:1"):
         async with mull.connect():
             pass
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1")
+    with pytest.raises(mull.NoServerError, match="Add the port to the address"):
+        await mull.connect()
 
 
 @pytest.mark.usefixtures("client")
@@ -137,6 +142,8 @@ async def test_without_a_worker_nothing_is_started(monkeypatch: pytest.MonkeyPat
         with pytest.raises(mull.RequestError):
             await m.get(name)
         run = await m.start("ask", question="How much?")
+        with pytest.raises(mull.NoWorkerError, match="Start one with `mull-worker`"):
+            await run.look()
         await run.handle.terminate()
     assert none.value.queues == ("mull", "mull-llm")
 
