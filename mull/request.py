@@ -317,6 +317,9 @@ def explain(error: ValueError, known: Iterable[str] = ()) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     errors = error.errors(include_url=False, include_context=False, include_input=False)
+    # A list of which an element is refused counts as too short.
+    within = {one["loc"][:size] for one in errors for size in range(len(one["loc"]))}
+    errors = [one for one in errors if one["type"] != "too_short" or one["loc"] not in within]
     errors.sort(key=lambda one: one["type"] != "missing")
     parts = [
         explain_part(one["loc"], one["type"], one["msg"], known) for one in errors[:MOST_ERRORS]
@@ -342,7 +345,7 @@ def explain_part(
 
 def near_name(name: str, known: Iterable[str]) -> str:
     """Ask whether the nearest of the `known` names was meant; empty if none is near."""
-    near = get_close_matches(name, known, 1)
+    near = get_close_matches(name, known, 1, cutoff=0.65)
     return f". Did you mean {near[0]}?" if near else ""
 
 

@@ -79,6 +79,10 @@ async def test_a_request_that_is_refused_starts_nothing(client: Client) -> None:
     for wrong in (f"{name}\nmore", "", 17):
         with pytest.raises(mull.RequestError, match="id: expected printable characters on one li"):
             await m.ask("How much?", id=wrong)  # type: ignore[arg-type]
+    with pytest.raises(mull.RequestError, match=r"query: no such field\W*$"):
+        await m.ask("How much?", query="How much?")  # type: ignore[call-arg]
+    with pytest.raises(mull.RequestError, match=r"variants\.0\.workflow: missing\W*$"):
+        await m.batch([{"question": "How much?"}], variants=[{"name": "ask"}])
     with pytest.raises(mull.RequestError, match="no run has the id"):
         await m.get(name)
 
