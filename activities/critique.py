@@ -114,7 +114,7 @@ class CritiqueActivities:
         call = task.call(
             prompt,
             model=task.model or self._judge or task.writer,
-            usual=Usual(option="--judge-max-output-tokens"),
+            usual=Usual(field="judge_max_output_tokens"),
             reply_schema=judge_schema(task.criteria),
             labels={"mull.draft.index": task.index},
         )

@@ -413,9 +413,9 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
     if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
         after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
         if thought:
-            return f"{after}, while the model was thinking: raise {call.usual.option}", "CutOff"
+            return f"{after}, while the model was thinking: raise {call.usual.field}", "CutOff"
         if not call.keep_cut:
-            return f"{after}: raise {call.usual.option}", "CutOff"
+            return f"{after}: raise {call.usual.field}", "CutOff"
     if empty and calls:
         return "the reply calls a tool, but no tools were offered", "BrokenToolCall"
     return ("the reply is empty", "EmptyReply") if empty else None

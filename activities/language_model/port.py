@@ -48,11 +48,11 @@ UNREACHABLE = "Unreachable"
 
 
 class Usual(NamedTuple):
-    """The usual bounds of a kind of call for a model that does not think, and their option."""
+    """The usual bounds of a kind of call for a model that does not think, and their field."""
 
     tokens: int = OUTPUT_TOKENS
     seconds: float = CALL_SECONDS
-    option: str = "--max-output-tokens"
+    field: str = "max_output_tokens"
 
 
 OnText = Callable[[str], None]

@@ -84,10 +84,10 @@ async def test_a_reply_that_is_cut_while_thinking_says_so(
     build: Build, use: Use, text: str | None, keep_cut: bool
 ) -> None:
     """It is no draft either, and the option that helps is named."""
-    usual = Usual(option="--judge-max-output-tokens")
+    usual = Usual(field="judge_max_output_tokens")
     cut = Scripted(text, finish_reason="length")
 
-    with pytest.raises(SampleError, match=f"was thinking: raise {usual.option}"):
+    with pytest.raises(SampleError, match=f"was thinking: raise {usual.field}"):
         await asked(build, use, "o4-mini", cut, keep_cut=keep_cut, usual=usual)
 
 
