@@ -345,7 +345,7 @@ def explain_part(
 
 def near_name(name: str, known: Iterable[str]) -> str:
     """Ask whether the nearest of the `known` names was meant; empty if none is near."""
-    near = get_close_matches(name, known, 1, cutoff=0.65)
+    near = get_close_matches(short_name(name), known, 1, cutoff=0.65)
     return f". Did you mean {near[0]}?" if near else ""
 
 

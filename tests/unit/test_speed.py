@@ -161,6 +161,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
         "questions.hash_prompt": lambda: questions.hash_prompt(worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
+        "request.near_name": lambda: request.near_name(worst, request.Framing.model_fields),
         "text.mark": lambda: text.mark("draft", [worst]),
         "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),
         "text.filled": lambda: text.filled(worst, {"{question}": worst}),
