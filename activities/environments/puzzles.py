@@ -18,6 +18,7 @@ from typing import Any
 from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
 from mull.agents.memory import ReflectorExample
+from mull.errors import EXTRA
 
 ONLY_ANSWER = (
     "There is nothing to act on here. Reason about the question, then write the marker of an "
@@ -74,8 +75,8 @@ class Puzzles(Environment):
             from reasoning_gym import create_dataset
             from reasoning_gym.factory import DATASETS
         except ModuleNotFoundError as error:
-            extra = "puzzles need the extra, pip install 'mull[puzzles]'"
-            raise TaskError(f"{error}: {extra}") from None
+            extra = EXTRA.format("puzzles")
+            raise TaskError(f"{error}: puzzles need the extra, {extra}") from None
         if name not in DATASETS:
             close = difflib.get_close_matches(name, DATASETS) or sorted(DATASETS)
             raise TaskError(f"reasoning-gym has no dataset {name!r}; it has {', '.join(close)}")

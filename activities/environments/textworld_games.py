@@ -22,6 +22,7 @@ from typing import Any
 from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
 from mull.agents.memory import ReflectorExample
+from mull.errors import EXTRA
 
 Settings = dict[str, Any]
 # The settings of each game, with their defaults; a number alone stands for them in their order.
@@ -107,8 +108,8 @@ class TextWorldGames(Environment):
         try:
             from textworld import EnvInfos, GameOptions, challenges, generator, start
         except ModuleNotFoundError as error:
-            extra = "games need the extra, pip install 'mull[textworld]'"
-            raise TaskError(f"{error}: {extra}, which compiles a part") from None
+            extra = f"games need the extra, which compiles a part: {EXTRA.format('textworld')}"
+            raise TaskError(f"{error}: {extra}") from None
         options = GameOptions()
         options.seeds = seed % 2**31
         # Name the goal, and not each step on the way.

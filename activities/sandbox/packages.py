@@ -14,6 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from activities.sandbox.port import PackageError
+from mull.errors import EXTRA
 
 FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM = (
@@ -23,7 +24,7 @@ SYSTEM = (
 PROJECT = Path(__file__).resolve().parents[2]
 # The packages of the extra `code`; a program can import those that are installed.
 ALWAYS = ("numpy", "pytest")
-WITH_ALWAYS = "pip install 'mull[code]'"
+WITH_ALWAYS = EXTRA.format("code")
 
 
 def base_python() -> str:

@@ -139,7 +139,7 @@ def test_it_ends_where_nobody_waits_for_it_any_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "said"), [("xllamacpp", r"pip install 'mull\[dev\]'"), (PACKAGE, "mull dev --toy")]
+    ("lacking", "said"), [("xllamacpp", r"pip install '\.\[dev\]'"), (PACKAGE, "mull dev --toy")]
 )
 def test_what_lacks_is_named_with_the_way_to_get_it(
     lacking: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

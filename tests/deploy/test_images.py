@@ -210,5 +210,5 @@ def test_a_code_worker_without_the_extra_serves_and_says_so(
         [begun[0], "-c", wanted], env=environment, capture_output=True, text=True, check=False
     ).stderr
     assert f"serving mull-code at {place.address}" in log
-    assert "no numpy and no pytest: pip install 'mull[code]'" in log
-    assert "pytest is not installed on this worker: pip install 'mull[code]'" in refused
+    assert "no numpy and no pytest: pip install '.[code]'" in log
+    assert "pytest is not installed on this worker: pip install '.[code]'" in refused

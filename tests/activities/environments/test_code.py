@@ -462,7 +462,7 @@ async def test_a_problem_that_is_not_there_is_told(
         monkeypatch.setattr(tasks, "find_spec", lambda _: None)
     task = TaskRef(environment="code", task="humaneval/10")
 
-    said = r"pip install 'mull\[tasks\]'" if missing else "HumanEval/10"
+    said = r"pip install '\.\[tasks\]'" if missing else "HumanEval/10"
     with pytest.raises(ApplicationError, match=said):
         await Episode(code_tasks(ScriptedSandbox([]), {}), task).begin()
 

@@ -23,7 +23,7 @@ def test_without_an_extra(
     monkeypatch.setitem(sys.modules, module, None)
     kinds: dict[str, Maker] = {"textworld": TextWorldGames, "puzzles": Puzzles}
 
-    with pytest.raises(TaskError, match=rf"pip install 'mull\[{extra}\]'"):
+    with pytest.raises(TaskError, match=rf"pip install '\.\[{extra}\]'"):
         kinds[extra](TaskRef(environment=extra, task=task)).reset(1)
 
 

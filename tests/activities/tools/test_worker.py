@@ -143,6 +143,6 @@ def test_without_mcp_one_line_names_the_extra(
     """Where servers are asked for; a worker without them needs no client."""
     monkeypatch.setitem(sys.modules, "mcp", None)
 
-    with pytest.raises(ConfigurationError, match=r"--mcp needs mcp: pip install 'mull\[mcp\]'"):
+    with pytest.raises(ConfigurationError, match=r"--mcp needs mcp: pip install '\.\[mcp\]'"):
         adapters.toolbox(options(mcp=written(tmp_path / "mcp.json", {})), None)
     assert adapters.toolbox(options(), None)

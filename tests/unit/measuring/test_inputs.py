@@ -187,5 +187,6 @@ def test_without_scipy_one_line_names_the_extra(
 
     said = "replay --calibrate" if name == "replay" else name
     assert refused.exit_code == 2
-    assert refused.stderr == f"Error: {said} needs scipy: pip install 'mull[measure]'.\n"
+    get = "pip install '.[measure]', where . is Mull's folder or its wheel"
+    assert refused.stderr == f"Error: {said} needs scipy: {get}.\n"
     assert replayed.exit_code == 0
