@@ -19,6 +19,7 @@ from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest, held_out
+from mull.errors import EXTRA
 
 RUN = "RUN"
 # Tokens of a row without --max-length.
@@ -104,8 +105,8 @@ def train(
     in float32.
 
     Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn
-    from, cut short, or a gain that may be chance (--accept-any makes these 0), 5 cancelled, 130
-    detached (the run goes on).
+    from, cut short, a gain that may be chance, fewer than 20 rows, or a gain measured on the
+    tasks learned from (--accept-any makes these 0), 5 cancelled, 130 detached (the run goes on).
     """
     names, structured = names_in(tasks)
     if (twice := Counter(name for _, name in names).most_common(1)[0])[1] > 1:
@@ -139,7 +140,15 @@ def merge(
     ],
 ) -> None:
     """Write a tuned reflector as a whole model, in float32, where MULL_ARTIFACTS is."""
-    _program("merge", run, str(folder.absolute()))
+    from activities.training.artifacts import TrainingError, mergeable
+
+    root = _artifacts("models to merge")
+    try:
+        # The program takes long to import torch.
+        mergeable(root, run, folder)
+    except TrainingError as error:
+        fail(str(error), Exit.FAILED)
+    _program(root, "merge", run, str(folder.absolute()))
 
 
 class WithMerge(Command):
@@ -155,16 +164,22 @@ class WithMerge(Command):
         return other.make_context(f"{info_name} merge", args[1:], parent, **more)
 
 
-def _program(name: str, *arguments: str, given: str = "") -> None:
+def _artifacts(what: str) -> Path:
+    """Return the folder of models, or exit with code 2."""
+    if VARIABLE not in os.environ:
+        given = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
+        fail(f"{what} are in a folder of this machine: {given} (where there is none, make one).")
+    return Path(os.environ[VARIABLE])
+
+
+def _program(root: Path, name: str, *arguments: str, given: str = "") -> None:
     """Run a program of the extra `train` on this machine; what it prints is the command's."""
-    if find_spec("torch") is None or VARIABLE not in os.environ:
-        missing = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
-        missing = missing if VARIABLE not in os.environ else "install the extra `train`"
-        fail(f"`merge` and the memory of `--estimate` are worked out on this machine: {missing}.")
+    if find_spec("torch") is None:
+        fail(f"`merge` and `--estimate` need torch: {EXTRA.format('train')}.")
     from activities.training.activity import variables
 
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
-    known = variables(os.environ, Path(os.environ[VARIABLE]))
+    known = variables(os.environ, root)
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours
     if done.returncode:
         raise typer.Exit(Exit.FAILED)
@@ -185,4 +200,9 @@ def _estimate(request: RetroformerTrainingRequest) -> None:
         model=request.base_model,
     )
     tokens = request.max_length or SUPPOSED_TOKENS
-    _program("estimate", str(tokens), given=task.model_dump_json())
+    # Without the folder there are the toy, and Hugging Face's models.
+    folder = VARIABLE in os.environ or not (
+        request.base_model == "toy" or "/" in request.base_model
+    )
+    root = _artifacts("base models") if folder else Path(os.devnull)
+    _program(root, "estimate", str(tokens), given=task.model_dump_json())

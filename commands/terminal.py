@@ -299,10 +299,11 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     if call.attempt < 2 and seconds < SLOW_SECONDS:
         return None
     took = f"has taken {lasting_words(int(seconds))}" if runs else "waits for a worker"
-    words = f"a call {took}"
+    what = "a stage" if call.activity_type.name == "train_stage" else "a call"
+    words = f"{what} {took}"
     if call.attempt > 1:
         # The server tells how long this attempt has taken, and not the ones before it.
-        words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
+        words = f"{what} {'is in' if runs else 'waits for'} attempt {call.attempt}"
     if call.last_failure.HasField("timeout_failure_info"):
         words += LOST
     elif call.HasField("last_failure"):

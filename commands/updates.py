@@ -25,7 +25,7 @@ from commands.command import (
 from commands.found import reach_open
 from commands.terminal import print_review
 from mull.handle import Run
-from mull.loops import BATCH, SAMPLING, SESSION, TURN
+from mull.loops import BATCH, SAMPLING, SESSION, TRAINING, TURN
 from mull.request import Finish, Review
 from mull.sampling.result import PersonsAnswer
 from mull.text import lasting_words, revealed, until_words
@@ -42,6 +42,11 @@ DONE = {
 RESULT = (
     "The calls in flight are cancelled, and the run ends with what it has. To see its result:\n"
     "    mull show {id}"
+)
+TRAINS = (
+    "If it collects, the rollouts in flight are cancelled, and it trains on those collected now.\n"
+    "Later, the stage under way is cancelled, and the run ends with what it has. To follow it:\n"
+    "    mull watch {id}"
 )
 STEERED = {
     "pause": "No more runs are started. To go on:\n    mull batch --resume {id}",
@@ -129,13 +134,15 @@ def review(
 async def finish(client: Client, run: Id, author: Author = None, as_json: Json = False) -> Exit:
     """End a run with what it has, and cancel the calls in flight.
 
+    A training that collects rollouts goes on, and trains on those that have ended.
+
     Example: mull finish ask-is-91-prime-7f3a91c2 --author ann
     """
     said = checked(Finish, {"author": author})
     found = await reach_open(client, run)
     await found.finish(author=said.author)
-    after = "It ends after the turn under way." if found.loop is SESSION else RESULT.format(id=run)
-    return _done(run, "finishing", as_json, after)
+    after = {SESSION: "It ends after the turn under way.", TRAINING: TRAINS}.get(found.loop, RESULT)
+    return _done(run, "finishing", as_json, after.format(id=run))
 
 
 @connected

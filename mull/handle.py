@@ -255,7 +255,10 @@ class Run(Generic[ResultT]):
         await self.update("permit", given)
 
     async def finish(self, *, author: str | None = None) -> None:
-        """End the run with what it has; calls in flight are cancelled. Raises RequestError."""
+        """End the run with what it has; calls in flight are cancelled. Raises RequestError.
+
+        A training that collects goes on, and trains on what is collected.
+        """
         await self.update("finish_now", checked(Finish, {"author": author}))
 
     async def cancel(self) -> None:

@@ -92,7 +92,11 @@ class Workflow:
     @workflow.update(description="End the run with what there is")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""
-        self._people.finish = by or Finish()
+        self._finish(by or Finish())
+
+    def _finish(self, by: Finish) -> None:
+        """Do what a person wished who ends the run."""
+        self._people.finish = by
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
@@ -173,11 +177,7 @@ class Workflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _record_end(
-        self,
-        span: Span,
-        result: Any,
-        memo: Mapping[str, Any],
-        *updates: Update,
+        self, span: Span, result: Any, memo: Mapping[str, Any], *updates: Update
     ) -> None:
         """Record how the run ended everywhere but in its result."""
         self._write(telemetry.STOP_REASON.value_set(result.stop_reason), *updates)

@@ -46,12 +46,12 @@ with workflow.unsafe.imports_passed_through():
     )
     from mull.agents.training_sheet import sheet
     from mull.connection import silence
-    from mull.request import INVALID
+    from mull.request import INVALID, Finish
     from mull.run import add_usage
     from mull.text import spaced, tally_words
     from workflows import base
     from workflows.base import Workflow
-    from workflows.calls import Call, explain, failure, outcome, settle, work_times
+    from workflows.calls import SOMEBODY, Call, explain, failure, outcome, settle, work_times
     from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
@@ -60,7 +60,7 @@ SILENCE_SECONDS = 20.0
 # A rollout is six to nine events, and another worker replays a history of 10,000 in 3 s. The server
 # suggests a new one after 4,096, and ends a run at 51,200.
 ROLLOUTS = 500
-KEEP_RESULT = timedelta(minutes=1)
+KEEP_RESULT, STARTS = timedelta(minutes=1), timedelta(seconds=1)
 Value = TypeVar("Value")
 
 
@@ -82,6 +82,8 @@ class RetroformerTrainingWorkflow(Workflow):
         state = Training(request=request, **known, **carried)
         super().__init__(state, None if bound is None else bound - state.seconds)
         self._children = Children()
+        # Who ended the collecting, so that the training goes on with what there is.
+        self._enough: Finish | None = None
 
     @workflow.run
     async def run(self, request: RetroformerTrainingRequest) -> RetroformerTrainingResult:
@@ -122,6 +124,13 @@ class RetroformerTrainingWorkflow(Workflow):
         if told.stage == self._state.phase:
             self._state.step, self._state.of = told.step, told.of
 
+    def _finish(self, by: Finish) -> None:
+        """End the run; while it collects, let it train on what is there."""
+        if self._state.phase == "collecting":
+            self._enough = by
+        else:
+            super()._finish(by)
+
     async def _begin(self) -> None:
         """Begin to collect, unless the weights that are to be trained can't be found."""
         state, request, tuned = self._state, self._state.request, self._state.request.tuned
@@ -138,8 +147,8 @@ class RetroformerTrainingWorkflow(Workflow):
                 if state.stopped:
                     return
         state.begin("collecting")
-        task = BaseModelTask(model=request.base_model)
-        asked = TrainingActivities.find_base_model, task, "find the base model"
+        task = BaseModelTask(model=request.base_model, reflector=request.reflector)
+        asked = TrainingActivities.find_base_model, task, "find the models"
         await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
 
     async def _collect(self) -> None:
@@ -157,10 +166,10 @@ class RetroformerTrainingWorkflow(Workflow):
         if kept is None:
             return
         state.buffer, state.counts = kept.path, kept.counts
-        if state.no_signal:
-            self._decide(state.no_signal, "no_signal")
-        else:
-            self._decide(f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated")
+        said = state.no_signal or f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated"
+        author = (self._enough.author or SOMEBODY) if self._enough else None
+        said += f"; collecting was ended by {author}" if author else ""
+        self._decide(said, "no_signal" if state.no_signal else None, author)
 
     async def _train(self, stage: Stage) -> None:
         """Train a model; an attempt after a lost worker goes on where it can."""
@@ -207,9 +216,16 @@ class RetroformerTrainingWorkflow(Workflow):
         """Make every rollout, a bounded number at once, while the budget has room."""
         state, children = self._state, self._children
 
+        def enough() -> bool:
+            return state.phase == "collecting" and self._enough is not None
+
         def may_go_on() -> bool:
             flying = len(children.in_flight)
-            return not flying or (flying < state.request.concurrency and state.has_room(flying))
+            return (
+                enough()
+                or not flying
+                or (flying < state.request.concurrency and state.has_room(flying))
+            )
 
         async def make_all() -> None:
             made = list[asyncio.Task[None]]()
@@ -219,10 +235,19 @@ class RetroformerTrainingWorkflow(Workflow):
                     if state.hopeless:
                         state.warn("no more rollouts were made: all so far have failed")
                         break
-                    if children.is_full(ROLLOUTS) or not state.has_room(len(children.in_flight)):
+                    if (
+                        enough()
+                        or children.is_full(ROLLOUTS)
+                        or not state.has_room(len(children.in_flight))
+                    ):
                         break
                     made.append(children.begin(planned, self._make(planned)))
-                await asyncio.gather(*made)
+                await workflow.wait_condition(lambda: enough() or not children.in_flight)
+                if enough():
+                    # The server does not cancel a rollout that has not quite started.
+                    await workflow.sleep(STARTS)
+                else:
+                    await asyncio.gather(*made)
             finally:
                 await children.cancel()
                 await asyncio.gather(*made, return_exceptions=True)
@@ -230,7 +255,8 @@ class RetroformerTrainingWorkflow(Workflow):
         if not await self._until([making := asyncio.create_task(make_all())]):
             return
         await making
-        if state.step < state.of and not state.hopeless and state.has_room(0):
+        left = state.step < state.of and not enough()
+        if left and not state.hopeless and state.has_room(0):
             took = workflow.now() - workflow.info().start_time
             workflow.continue_as_new(state.going_on(took.total_seconds()))
 

@@ -26,9 +26,10 @@ STAGE_PROGRESS = "stage_progress"
 
 
 class BaseModelTask(Frozen):
-    """A model to train: a folder in MULL_ARTIFACTS, or a Hugging Face name."""
+    """A model to train, a folder in MULL_ARTIFACTS or a Hugging Face name, and as it is called."""
 
     model: str
+    reflector: str = ""
 
 
 class StageTask(Tuning):

@@ -495,15 +495,26 @@ async def record_trainings(client: Client) -> None:
     The ids of its rollouts are made of its own, which is `name`, as replaying takes it to be.
     """
 
-    async def one(name: str, *rollouts: str, hangs: bool = False, **fields: Any) -> None:
+    async def until_trains(run: Handle) -> Any:
+        return await trainings.until_phase(run, "reward_model")
+
+    async def one(
+        name: str,
+        *rollouts: str,
+        hangs: bool = False,
+        plan: Any = trainings.plan,
+        begun: Any = until_trains,
+        **fields: Any,
+    ) -> None:
         if not any(map(wanted, (name, *rollouts))):
             return
         training = ScriptedTraining()
         training.hangs = hangs
-        async with learners.served(client, trainings.advised()), trains(client, training):
+        model = trainings.advised(plan=plan)
+        async with learners.served(client, model), trains(client, training):
             request, kind = trainings.request(**fields), "RetroformerTrainingWorkflow"
             handle = await begin(client, request, kind, name)
-            for step in end(name, lambda run: trainings.until_phase(run, "reward_model")):
+            for step in end(name, begun):
                 await step(handle)
             await write(handle, name)
             for rollout in rollouts:
@@ -520,6 +531,7 @@ async def record_trainings(client: Client) -> None:
     await one("training-deadline", tasks=["7"], budget_seconds=4, hangs=True)
     await one("training-finished", tasks=["7"], hangs=True)
     await one("training-cancelled", tasks=["7"], hangs=True)
+    await one("training-enough-finished", plan=trainings.plan_one, begun=trainings.until_one)
 
 
 if __name__ == "__main__":

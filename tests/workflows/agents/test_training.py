@@ -1,6 +1,7 @@
 """The training of a reflector on a real server: its phases, what ends it, and what it tells."""
 
 import asyncio
+import inspect
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -12,7 +13,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.language_model.port import Abilities, ModelCall, PermanentModelError
-from commands import follow
+from commands import follow, updates
 from commands.command import Exit
 from commands.options import New, Wanted
 from mull.agents.training import RetroformerTrainingRequest
@@ -30,6 +31,13 @@ GOOD, POOR = "Good advice.", "Poor advice."
 def plan(call: ModelCall) -> str:
     """Succeed where good advice is read."""
     return "[answer] 7" if f"- {GOOD}" in call.prompt else "[answer] 5"
+
+
+async def plan_one(call: ModelCall) -> str:
+    """Plan for the first task, and never reply to the second."""
+    if "Count to 8" in call.prompt:
+        await asyncio.Event().wait()
+    return plan(call)
 
 
 def advised(tuned: str = "tuned", **script: Any) -> ScriptedModel:
@@ -78,6 +86,14 @@ async def progress_of(handle: Handle) -> RetroformerTrainingResult:
 async def until_phase(handle: Handle, phase: str) -> RetroformerTrainingResult:
     seen: RetroformerTrainingResult = await until(
         lambda: progress_of(handle), lambda seen: seen.step == phase
+    )
+    return seen
+
+
+async def until_one(handle: Handle) -> RetroformerTrainingResult:
+    """Wait until one rollout has ended, and another is under way."""
+    seen: RetroformerTrainingResult = await until(
+        lambda: progress_of(handle), lambda seen: seen.done and seen.in_flight
     )
     return seen
 
@@ -231,8 +247,35 @@ async def test_budgets_and_wishes_hold_across_histories(
 
     assert bounded.before.made == 3
     assert any("no more rollouts were made" in warning for warning in bounded.warnings)
-    assert finished.stop_reason == "finished_by_person"
+    assert finished.stop_reason == "trained"
     assert 4 <= seen.before.made <= finished.before.made < 20
+
+
+async def test_whoever_finishes_the_collecting_trains_on_what_is_collected(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rollouts in flight are cancelled; who finishes again ends the training."""
+    finish: Any = inspect.unwrap(updates.finish)
+    async with serving(client, advised(plan=plan_one)) as training:
+        handle = await start(client, rollouts=3, seed=4, method="dpo")
+        seen = await until_one(handle)
+        assert await finish(client, handle.id, "ann") == Exit.DONE
+        result = await end(handle)
+        training.hangs = True
+        again = await start(client, rollouts=3, seed=4)
+        await until_one(again)
+        await again.execute_update("finish_now")
+        await until_phase(again, "reward_model")
+        await again.execute_update("finish_now", {"author": "ben"})
+        ended_twice = await end(again)
+
+    assert "it trains on those collected now" in capsys.readouterr().err
+    assert (result.stop_reason, result.before.made, seen.done) == ("trained", 1, 1)
+    assert [made.author for made in result.decisions] == ["ann", None, None]
+    assert result.decisions[0].reason == "1 pair of reflections rated; collecting was ended by ann"
+    assert result.tuned_reflector == f"{handle.id}/reflector"
+    assert [made.author for made in ended_twice.decisions] == ["a person", "ben"]
+    assert (ended_twice.stop_reason, ended_twice.stages) == ("finished_by_person", {})
 
 
 async def test_the_progress_counts_the_rollouts_in_flight(client: Client) -> None:
@@ -261,7 +304,7 @@ FAILURES: list[tuple[dict[str, Any], ApplicationError | None, ScriptedModel | No
     ({"tuned": "tuned", "control": True}, None, None,
      "name the tuned model by this run's id, as …/RUN"),
     ({"base_model": "missing"}, None, None,
-     "^find the base model: TrainingError: missing is neither a folder nor a Hugging Face name"),
+     "^find the models: TrainingError: missing is neither a folder nor a Hugging Face name"),
     ({"tuned": "unlisted"}, None, None,
      "^the tuned model's name: ModelNotAllowed: requests may not name unlisted"),
     ({}, NO_TOKENIZER, None, "^train the reward model: WeightsError: tiny has no tokenizer$"),
