@@ -66,6 +66,11 @@ class RunRecord(Result):
     in_flight: int = 0
     review_until: datetime | None = None
 
+    def because(self, doubt: str) -> str:
+        """Add to a doubt, if there is one, the bound that cut the run short."""
+        cut = doubt and self.stop_reason in {"budget", "deadline"}
+        return f"{doubt}: {self.stop_explanation}" if cut else doubt
+
 
 class Receipt(Record):
     """The model that replied, the parameters left out of the call, its attempts and its cost.
@@ -152,7 +157,7 @@ class PlainResult(RunRecord):
     def doubt(self) -> str:
         """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
         if (best := best_of(self)) is None:
-            return NO_ANSWER
+            return self.because(NO_ANSWER)
         return "" if self.stop_reason == "accepted_by_person" else best.doubt
 
 

@@ -14,6 +14,12 @@ from mull.text import Shown, encoded_size, fitted, usd
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 
+# Why a bound can't be kept, by what nothing is known of.
+UNKNOWN = {
+    "tokens": "the provider does not report tokens",
+    "US dollars": "the model's price is unknown (bound its tokens instead, by --budget-tokens)",
+}
+
 # In binary floating point 0.55 - 0.40 is above 0.15, and 0.1 + 0.2 above 0.3.
 TOLERANCE = 1e-9
 
@@ -176,7 +182,7 @@ def room(
     Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
     are none, but not larger than `expected` tokens; and a call without reported usage as large as
     the largest so far. Before the first call its size is unknown, so only one call is allowed. A
-    limit on something that no reply reports can't be enforced: then nothing fits. `what` names a
+    limit on something that no reply reports can't be kept: then nothing fits. `what` names a
     call in the reason.
     """
     call = likely(spent, alike, expected)
@@ -207,8 +213,7 @@ def room_for(
         return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
     known = [one for one in spent if one is not None]
     if not known or size is None:
-        unseen = f"the provider does not report {unit}"
-        return Room(0, f"{unseen}, so a limit of {bound:,g} can't be enforced")
+        return Room(0, f"a limit of {bound:,g} {unit} can't be kept: {UNKNOWN[unit]}")
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
     if size > 0:

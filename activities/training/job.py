@@ -14,7 +14,7 @@ from activities.training.artifacts import TrainingError, write_manifest, write_w
 from activities.training.port import StageTask
 from activities.training.weights import batch_size, longest
 from mull.agents.rating import RatedPair
-from mull.agents.training_result import MOST_POINTS, LogPoint
+from mull.agents.training_result import FEW_ROWS, MOST_POINTS, LogPoint
 from mull.text import spaced, tally_words
 
 
@@ -61,8 +61,6 @@ RECIPES: dict[float, dict[str, Recipe]] = {
         "dpo": Recipe(1, 5e-6, 32, 16, 16, 0.1),
     },
 }
-# Fewer rows than this give a warning.
-FEW = 20
 ROWS = "rows-at-once"
 # A trainer's log entries for its loss and gradient; PPO's does not log a gradient.
 BROKEN_BY = "loss", "grad_norm", "loss/policy_avg", "loss/value_avg"
@@ -129,7 +127,7 @@ def fitting(
             f"{len(rows) - len(kept)} of {len(rows)} rows are longer than {most} tokens and were "
             "left out of training."
         )
-    if len(kept) < FEW:
+    if len(kept) < FEW_ROWS:
         stage = spaced(job.task.stage)
         job.warnings.append(f"The {stage} learned from only {tally_words(len(kept), 'row')}.")
     return kept, max(tokens for tokens in lengths if tokens <= most)

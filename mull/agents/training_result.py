@@ -9,12 +9,14 @@ from pydantic import Field, FiniteFloat
 from mull.drafts import RunRecord
 from mull.request import MOST_LISTED, MOST_MEMBERS, Record
 from mull.run import Decided, above
-from mull.text import Shown
+from mull.text import Shown, spaced, tally_words
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
 Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
 MOST_POINTS, MOST_TASKS = 100, 500
+# Fewer rows than this give a warning, and a doubt.
+FEW_ROWS = 20
 StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
 
 
@@ -198,9 +200,21 @@ class RetroformerTrainingResult(RunRecord):
 
     @property
     def doubt(self) -> str:
-        """Say why not to build on it; empty for a training that was ended by nothing else."""
+        """Say why not to build on it: it ended early, gained too little, or shows too little."""
         if self.stop_reason != "trained":
             return self.stop_explanation
+        few = [
+            f"the {spaced(stage)} learned from only {tally_words(one.examples, 'row')}"
+            for stage, one in self.stages.items()
+            if one.examples < FEW_ROWS
+        ]
+        learned = self.after is not None and not self.held_out
+        seen = ["the gain is measured on the tasks that were learned from"] * learned
+        return self._no_gain or next(iter([*few, *seen]), "")
+
+    @property
+    def _no_gain(self) -> str:
+        """Say why the measured gain may be none; empty where it is one, or was not measured."""
         after = self.after
         if after is None or after.solved == after.made > 0:
             return ""

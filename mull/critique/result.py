@@ -112,9 +112,9 @@ class ReflectOnResultResult(RunRecord):
         It needs a score where the run gives one, all of its text, and a judge who is sure.
         """
         if self.best is None:
-            return NO_ANSWER
+            return self.because(NO_ANSWER)
         if self.score is None and self.stop_reason not in NEEDS_NO_SCORE:
-            return "no judge has scored the draft"
+            return self.because("no judge has scored the draft")
         accepted = self.stop_reason == "accepted_by_person"
         return "" if accepted else self.drafts[self.best].doubt
 

@@ -187,11 +187,11 @@ class MultiPathResult(RunRecord):
         Tests that pass show that code is whole, whatever was cut off after it.
         """
         if (kept := kept_of(self)) is None:
-            return NO_ANSWER
+            return self.because(NO_ANSWER)
         if self.stop_reason == "accepted_by_person":
             return ""
         cut = kept.mode == "research" and kept.cut
-        return still_open(self) or ("the report was cut off" if cut else "")
+        return self.because(still_open(self)) or ("the report was cut off" if cut else "")
 
     def below(self, _: float) -> str | None:
         """Describe what is still open; None if nothing is."""

@@ -278,9 +278,14 @@ class SelfConsistencyResult(RunRecord):
 
     @property
     def doubt(self) -> str:
-        """Say why not to build on the answer; empty where votes or a person back it.
+        """Say why not to build on the answer; empty where votes or a person back it."""
+        return self.because(self._weakness)
 
-        Fewer than three votes are enough where no more were allowed, or could change the answer.
+    @property
+    def _weakness(self) -> str:
+        """Say what the votes lack.
+
+        Fewer than three are enough where no more were allowed, or could change the answer.
         """
         votes = self.valid_responses
         if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:

@@ -107,6 +107,11 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
     return finished(answers, **settings).result()
 
 
+DEAR = {"stop_reason": "budget", "stop_explanation": "it was too dear"}
+LATE = {"stop_reason": "deadline", "stop_explanation": "time is up"}
+SO_DEAR = "readable answers: it was too dear"
+
+
 @pytest.mark.parametrize(
     ("loop", "ended", "doubt"),
     [
@@ -115,6 +120,7 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (SAMPLING, voted_on(["A", "B"] * 5), "several answers share the lead"),
         (SAMPLING, voted_on([*"AAABBCDEFG"]), "the votes are divided"),
         (SAMPLING, voted_on([*"AAAABBCDEF"]), ""),
+        (SAMPLING, voted_on(["A"]).model_copy(update=DEAR), f"only 1 of at least 5 {SO_DEAR}"),
         (SAMPLING, voted_on(["A"] * 3), "only 3 of at least 5 readable answers"),
         (SAMPLING, voted_on(["A", "A"], rule="predictive", epsilon=0), "only 2 votes"),
         (SAMPLING, voted_on(["A", None], rule="fixed", max_responses=2), "only 1 vote"),
@@ -124,6 +130,7 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (CRITIQUE, DRAFTED, ""),
         (CRITIQUE, UNJUDGED, "no judge has scored the draft"),
         (CRITIQUE, UNJUDGED.model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, UNJUDGED.model_copy(update=LATE), "no judge has scored the draft: time is up"),
         (CRITIQUE, UNJUDGED.model_copy(update={"stop_reason": "skipped"}), ""),
         (CRITIQUE, drafted(finish_reason="length"), CUT_OFF),
         (CRITIQUE, drafted(finish_reason="length").model_copy(update=ACCEPTED), ""),
@@ -142,6 +149,11 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (MULTIPATH, cut(researched([[]])).model_copy(update=ACCEPTED), ""),
         (MULTIPATH, cut(coded([verdict(True, True, True)])), ""),
         (MULTIPATH, researched([[UNCLEAR]] * 3).result(), "1 critique remains"),
+        (
+            MULTIPATH,
+            FAILS.model_copy(update=LATE),
+            "a test still fails: it returned 99, not 0: time is up",
+        ),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
         (MULTIPATH, researched([[]]).result(), ""),
@@ -398,6 +410,11 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
     return call
 
 
+def of_a_stage(call: Any) -> Any:
+    call.activity_type.name = "train_stage"
+    return call
+
+
 def timed_out(call: Any) -> Any:
     call.last_failure.message = "activity StartToClose timeout"
     call.last_failure.timeout_failure_info.timeout_type = 1
@@ -411,6 +428,7 @@ def timed_out(call: Any) -> Any:
         ([pending(1, 9)], None),
         ([pending(1, 3), pending(1, 75)], "a call has taken 1 min 15 s"),
         ([pending(1, 12, runs=False)], "a call waits for a worker"),
+        ([of_a_stage(pending(1, 122))], "a stage has taken 2 min 2 s"),
         ([pending(1, 90), pending(3, 2, "RateLimitError")],
          "a call is in attempt 3, last error RateLimitError: slow␛ down"),
         ([timed_out(pending(2, 0))], "a call is in attempt 2, after a time-out"),

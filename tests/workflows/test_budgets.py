@@ -88,12 +88,33 @@ async def test_a_token_budget_is_kept_to(
     assert f"of {tokens} tokens are spent" in result["stop_explanation"]
 
 
+UNPRICED = "the model's price is unknown (bound its tokens instead, by --budget-tokens)"
+
+
 @pytest.mark.parametrize(
     ("workflow", "usd", "calls", "unpriced", "said"),
     [
-        (ASK, 1.0, 1, True, "does not report US dollars"),
-        (REFLECT, 1.0, 1, True, "does not report US dollars"),
-        (AGENT, 1.0, 1, True, "does not report US dollars"),
+        (
+            ASK,
+            1.0,
+            1,
+            True,
+            UNPRICED,
+        ),
+        (
+            REFLECT,
+            1.0,
+            1,
+            True,
+            UNPRICED,
+        ),
+        (
+            AGENT,
+            1.0,
+            1,
+            True,
+            UNPRICED,
+        ),
         (REFLECT, 0.0055, 2, False, "US dollars are spent"),
         (REFLECT, 0.0065, 4, False, "US dollars are spent"),
         (AGENT, 0.0045, 3, False, "US dollars are spent"),
@@ -106,10 +127,14 @@ async def test_a_dollar_budget_is_kept_to(
 
     async with served(client, model):
         request = {**REQUESTS[workflow], "budget_usd": usd}
-        result = await (await begin(client, request, workflow)).result()
+        handle = await begin(client, request, workflow)
+        result = await handle.result()
+        doubt = await (await handle.describe()).memo_value("doubt", "")
 
     assert (result["stop_reason"], len(model.calls)) == ("budget", calls)
     assert said in result["stop_explanation"]
+    assert (said in doubt) == (doubt != "")
+    assert doubt or not unpriced
 
 
 async def test_a_judge_without_a_price_is_told(client: Client) -> None:

@@ -43,7 +43,7 @@ def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
     doubts = []
     for before, gains, solved in ((1, (), False), (1, (), True), (0, (1.0,), False)):
         state = training("7")
-        state.before = Measured(made=1, reflections=before, good=before)
+        state.before, state.held_out = Measured(made=1, reflections=before, good=before), (0,)
         state.begin("measuring")
         one = rollout("7", 1, gains)
         state.ended(FIRST, one.model_copy(update={"solved": solved}))
@@ -103,7 +103,7 @@ def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
     assert beginning == [True, False]
     assert [state.has_room(in_flight) for in_flight in (0, 1)] == [True, False]
     assert not silent.has_room(0)
-    assert "can't be enforced" in silent.warnings[0]
+    assert "can't be kept: the provider does not report tokens" in silent.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,38 @@ def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
 def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> None:
     """What may be chance is said, and ends with another exit code."""
     state = training("7")
-    state.before = Measured(made=100, reflections=200, good=60)
+    state.before, state.held_out = Measured(made=100, reflections=200, good=60), (0,)
     state.begin("measuring")
     state.after = Measured(made=50, reflections=100, good=good)
     state.decide("tuned", START, "trained")
 
     assert (doubt in state.record().doubt) if doubt else state.record().doubt == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "held", "measured", "doubt"),
+    [
+        (19, (0,), True, "the reflector learned from only 19 rows"),
+        (20, (0,), True, ""),
+        (20, (), True, "the gain is measured on the tasks that were learned from"),
+        # Whoever asks for no measure is told nothing of a gain.
+        (20, (), False, ""),
+        (2, (), False, "the reflector learned from only 2 rows"),
+    ],
+)
+def test_a_gain_that_shows_little_is_doubted(
+    rows: int, held: tuple[int, ...], measured: bool, doubt: str
+) -> None:
+    """Of few rows, or on the tasks that were learned from."""
+    state = training("7")
+    known: dict[str, Any] = {"folder": "r", "steps": 2, "seconds": 1.0, "device": "cpu"}
+    state.stages = {"reflector": StageResult(examples=rows, **known)}
+    state.before, state.held_out = Measured(made=100, reflections=200, good=60), held
+    state.begin("measuring")
+    state.after = Measured(made=100, reflections=200, good=190) if measured else None
+    state.decide("tuned", START, "trained")
+
+    assert state.record().doubt == doubt
 
 
 @pytest.mark.parametrize(
