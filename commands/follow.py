@@ -291,7 +291,7 @@ def against(loop: Loop, result: Any, wanted: Wanted) -> str:
     """Say what speaks against building on a result: a bar that it misses, or a doubt."""
     if wanted.required is not None and (missed := loop.below(result, wanted.required)):
         return f"Not to be built on: {missed}, which was required."
-    missing = loop.answers and getattr(result, result.answer_field) is None
+    missing = loop.answers and loop.sheet(result).answer is None
     if not result.doubt or (wanted.accept_any and not missing):
         return ""
     said = f"Not to be built on: {result.doubt}."
