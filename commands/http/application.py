@@ -107,79 +107,79 @@ def _bounded(receive: Receive) -> Receive:
     return next_part
 
 
-class Server:
-    """Answers OpenAI's requests by runs; `bearers` are its keys by name, `{}` limits nobody."""
+def application(
+    client: Client,
+    bearers: Mapping[str, Bearer],
+    routes: Sequence[BaseRoute] = (),
+    lifespan: Lifespan[Starlette] | None = None,
+) -> Starlette:
+    """Build what answers OpenAI's requests by runs, and other `routes` behind the same door.
 
-    def __init__(self, client: Client, bearers: Mapping[str, Bearer]) -> None:
-        self._client, self._bearers = client, bearers
+    `bearers` are its keys by name; without any nobody is limited.
+    """
+    complete = Route("/v1/chat/completions", _complete, methods=["POST"])
+    return Starlette(
+        lifespan=lifespan,
+        routes=[complete, Route("/v1/models", _models), *routes],
+        middleware=[Middleware(Door, client, bearers)],
+        exception_handlers=dict.fromkeys(EXPLAINED, _explain),
+    )
 
-    def application(
-        self, routes: Sequence[BaseRoute] = (), lifespan: Lifespan[Starlette] | None = None
-    ) -> Starlette:
-        """Build it; other `routes` stand behind the same door."""
-        return Starlette(
-            lifespan=lifespan,
-            routes=[
-                Route("/v1/chat/completions", self._complete, methods=["POST"]),
-                Route("/v1/models", self._models),
-                *routes,
-            ],
-            middleware=[Middleware(Door, self._client, self._bearers)],
-            exception_handlers=dict.fromkeys(EXPLAINED, _explain),
-        )
 
-    async def _models(self, request: Request) -> Response:
-        """List the models that a key may ask, as far as its patterns are names."""
-        account: Account = request.state.account
-        known = account.bearer.models if account.bearer else ()
-        names = [name for name in SERVED if account.may_ask([name])]
-        names += [name for name in known if ":" in name and not set(name) & set("*?[")]
-        rows = [{"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names]
-        return JSONResponse({"object": "list", "data": rows})
+async def _models(request: Request) -> Response:
+    """List the models that a key may ask, as far as its patterns are names."""
+    account: Account = request.state.account
+    known = account.bearer.models if account.bearer else ()
+    names = [name for name in SERVED if account.may_ask([name])]
+    names += [name for name in known if ":" in name and not set(name) & set("*?[")]
+    rows = [{"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names]
+    return JSONResponse({"object": "list", "data": rows})
 
-    async def _complete(self, request: Request) -> Response:
-        chat, account = read_chat(await request.body()), request.state.account
-        if not account.may_ask(chat.models):
-            named = ", ".join(sorted(one for one in chat.models if not account.may_ask([one])))
-            said = f"This key may not ask {named}."
-            raise RefusedError(404, said, param="model", code="model_not_found")
-        key = request.headers.get("idempotency-key")
-        if key is not None and not 0 < len(key) <= HEADER_CHARACTERS:
-            raise RefusedError(400, f"Idempotency-Key: give 1 to {HEADER_CHARACTERS:,} characters.")
-        try:
-            run = await self._begin(account, chat, key)
-        except (MullError, RPCError, TimeoutError) as error:
-            # It may have begun all the same: only with its header can it be found again.
-            again = key is not None or isinstance(error, NoWorkerError)
-            raise explained(error, again=again) from error
-        return Reply(chat, run, again=key is not None)
 
-    async def _begin(self, account: Account, chat: Chat, key: str | None) -> Run[Any]:
-        """Start the run, or find the one that this key's bearer has started by the same header."""
-        run = f"chat-{account.name}-{(uuid.uuid4().hex if key is None else digest(key))[:16]}"
-        if key is not None and (had := await self._had(run, chat)):
-            return had
-        try:
-            return await account.begin(chat.request, run)
-        except RequestError:
-            # Another server began it meanwhile, or nobody did.
-            if (had := await self._had(run, chat)) is None:
-                raise
-            return had
+async def _complete(request: Request) -> Response:
+    chat, account = read_chat(await request.body()), request.state.account
+    if refused := sorted(one for one in chat.models if not account.may_ask([one])):
+        said = f"This key may not ask {', '.join(refused)}."
+        raise RefusedError(404, said, param="model", code="model_not_found")
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= HEADER_CHARACTERS:
+        raise RefusedError(400, f"Idempotency-Key: give 1 to {HEADER_CHARACTERS:,} characters.")
+    try:
+        run = await _begin(account, chat, key)
+    except (MullError, RPCError, TimeoutError) as error:
+        # It may have begun all the same: only with its header can it be found again.
+        again = key is not None or isinstance(error, NoWorkerError)
+        raise explained(error, again=again) from error
+    return Reply(chat, run, again=key is not None)
 
-    async def _had(self, identity: str, chat: Chat) -> Run[Any] | None:
-        """Find the run with this id; None if there is none, or it ended without a result."""
-        try:
-            found = await self._client.get(identity)
-        except RequestError:
-            return None
-        if found.description.status not in {RUNNING, COMPLETED}:
-            return None
-        # Its budget may be that of its place, another one each time.
-        if not await found.was_asked(chat.request, besides=["budget_usd"]):
-            said = "This Idempotency-Key was sent with another request. Choose another one."
-            raise RefusedError(409, said, code="idempotency_key_reused", param="Idempotency-Key")
-        return found
+
+async def _begin(account: Account, chat: Chat, key: str | None) -> Run[Any]:
+    """Start the run, or find the one that this key's bearer has started by the same header."""
+    run = f"chat-{account.name}-{(uuid.uuid4().hex if key is None else digest(key))[:16]}"
+    if key is not None and (had := await _had(account.client, run, chat)):
+        return had
+    try:
+        return await account.begin(chat.request, run)
+    except RequestError:
+        # Another server began it meanwhile, or nobody did.
+        if (had := await _had(account.client, run, chat)) is None:
+            raise
+        return had
+
+
+async def _had(client: Client, identity: str, chat: Chat) -> Run[Any] | None:
+    """Find the run with this id; None if there is none, or it ended without a result."""
+    try:
+        found = await client.get(identity)
+    except RequestError:
+        return None
+    if found.description.status not in {RUNNING, COMPLETED}:
+        return None
+    # Its budget may be that of its place, another one each time.
+    if not await found.was_asked(chat.request, besides=["budget_usd"]):
+        said = "This Idempotency-Key was sent with another request. Choose another one."
+        raise RefusedError(409, said, code="idempotency_key_reused", param="Idempotency-Key")
+    return found
 
 
 async def _explain(_: Request, error: Exception) -> Response:
@@ -231,10 +231,10 @@ class _Listener(uvicorn.Server):
         self.should_exit = True
 
 
-async def answer_at(place: socket.socket, application: ASGIApp) -> None:
+async def answer_at(place: socket.socket, served: ASGIApp) -> None:
     """Answer what comes to this socket until a signal ends it."""
     config = uvicorn.Config(
-        application,
+        served,
         http=Connection,
         log_level="warning",
         access_log=False,

@@ -60,11 +60,11 @@ def serve(
 
     async def listen(client: "Client") -> Exit:
         import mull
-        from commands.http.application import Server, answer_at
+        from commands.http.application import answer_at, application
 
         connected, tools = mull.Client(client), ""
         if find_spec("mcp") is None:
-            served = Server(connected, bearers).application()
+            served = application(connected, bearers)
         else:
             from commands.http.tools import PATH, with_tools
             from commands.mcp import WAIT_SECONDS

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from temporalio.service import RPCError
 
-from commands.http.application import BODY_BYTES, Server
+from commands.http.application import BODY_BYTES, application
 from commands.http.bearers import Account, Bearer
 from commands.http.chat import RefusedError
 from commands.mcp_server import Caller, Context, mcp_server
@@ -25,7 +25,6 @@ def with_tools(client: Client, bearers: Mapping[str, Bearer], wait: float) -> St
 
     Each request stands alone, so that any of several servers can answer it.
     """
-    server = Server(client, bearers)
 
     def caller_of(ctx: Context) -> Caller:
         account: Account = ctx.request.state.account  # type: ignore[union-attr]
@@ -36,7 +35,7 @@ def with_tools(client: Client, bearers: Mapping[str, Bearer], wait: float) -> St
     )
     # GET would open a stream on which nothing ever comes.
     route = Route(PATH, StreamableHTTPASGIApp(manager), methods=["POST"])
-    return server.application([route], lambda _: manager.run())
+    return application(client, bearers, [route], lambda _: manager.run())
 
 
 async def _begin(account: Account, request: Request, identity: str) -> Run[Any]:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from temporalio.client import Client
 
 import mull
-from commands.http.application import Connection, Server
+from commands.http.application import Connection, application
 from commands.http.bearers import Bearer, digest
 from tests.conftest import until
 from tests.patience import PATIENCE
@@ -32,16 +32,16 @@ async def listening(
     client: Client, known: Mapping[str, Bearer] | None = None
 ) -> AsyncIterator[str]:
     """Serve with these keys; yield the base address."""
-    async with answering(Server(mull.Client(client), known or {}).application()) as address:
+    async with answering(application(mull.Client(client), known or {})) as address:
         yield f"{address}/v1"
 
 
 @asynccontextmanager
-async def answering(application: Starlette) -> AsyncIterator[str]:
+async def answering(served: Starlette) -> AsyncIterator[str]:
     """Answer what comes to an address of this machine, and yield it."""
     place = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application,
+        served,
         http=Connection,
         log_level="warning",
         access_log=False,

@@ -16,7 +16,7 @@ from temporalio.client import Client
 import mull
 from commands.http import application
 from commands.http import bearers as places
-from commands.http.application import BODY_BYTES, Server
+from commands.http.application import BODY_BYTES
 from mull.connection import connect
 from mull.quota import quota_id
 from tests.conftest import served, until, until_asked
@@ -343,7 +343,7 @@ async def test_other_addresses_stand_behind_the_same_door(client: Client) -> Non
     async def whose(request: Request) -> PlainTextResponse:
         return PlainTextResponse(request.state.account.name)
 
-    served_too = Server(mull.Client(client), bearers()).application([Route("/whose", whose)])
+    served_too = application.application(mull.Client(client), bearers(), [Route("/whose", whose)])
     transport = httpx.ASGITransport(served_too)
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as plain:
         refused = await plain.get("/whose")
