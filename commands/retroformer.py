@@ -140,15 +140,7 @@ def merge(
     ],
 ) -> None:
     """Write a tuned reflector as a whole model, in float32, where MULL_ARTIFACTS is."""
-    from activities.training.artifacts import TrainingError, mergeable
-
-    root = _artifacts("models to merge")
-    try:
-        # The program takes long to import torch.
-        mergeable(root, run, folder)
-    except TrainingError as error:
-        fail(str(error), Exit.FAILED)
-    _program(root, "merge", run, str(folder.absolute()))
+    _program("merge", run, str(folder.absolute()))
 
 
 class WithMerge(Command):
@@ -164,22 +156,20 @@ class WithMerge(Command):
         return other.make_context(f"{info_name} merge", args[1:], parent, **more)
 
 
-def _artifacts(what: str) -> Path:
-    """Return the folder of models, or exit with code 2."""
-    if VARIABLE not in os.environ:
-        given = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
-        fail(f"{what} are in a folder of this machine: {given} (where there is none, make one).")
-    return Path(os.environ[VARIABLE])
+def _program(name: str, *arguments: str, given: str = "", anywhere: bool = False) -> None:
+    """Run a program of the extra `train` on this machine; what it prints is the command's.
 
-
-def _program(root: Path, name: str, *arguments: str, given: str = "") -> None:
-    """Run a program of the extra `train` on this machine; what it prints is the command's."""
-    if find_spec("torch") is None:
-        fail(f"`merge` and `--estimate` need torch: {EXTRA.format('train')}.")
+    With `anywhere` its model need not be in MULL_ARTIFACTS.
+    """
+    root = os.environ.get(VARIABLE, os.devnull * anywhere)
+    if find_spec("torch") is None or not root:
+        missing = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
+        missing = EXTRA.format("train") if root else f"{missing} (where there is none, make one)"
+        fail(f"`merge` and the memory of `--estimate` are worked out on this machine: {missing}.")
     from activities.training.activity import variables
 
     program = (sys.executable, "-m", "activities.training.tools", name, *arguments)
-    known = variables(os.environ, root)
+    known = variables(os.environ, Path(root))
     done = subprocess.run(program, input=given, env=known, text=True, check=False)  # noqa: S603 - ours
     if done.returncode:
         raise typer.Exit(Exit.FAILED)
@@ -200,9 +190,6 @@ def _estimate(request: RetroformerTrainingRequest) -> None:
         model=request.base_model,
     )
     tokens = request.max_length or SUPPOSED_TOKENS
-    # Without the folder there are the toy, and Hugging Face's models.
-    folder = VARIABLE in os.environ or not (
-        request.base_model == "toy" or "/" in request.base_model
-    )
-    root = _artifacts("base models") if folder else Path(os.devnull)
-    _program(root, "estimate", str(tokens), given=task.model_dump_json())
+    # The toy and Hugging Face's models.
+    anywhere = request.base_model == "toy" or "/" in request.base_model
+    _program("estimate", str(tokens), given=task.model_dump_json(), anywhere=anywhere)

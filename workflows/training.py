@@ -167,7 +167,8 @@ class RetroformerTrainingWorkflow(Workflow):
             return
         state.buffer, state.counts = kept.path, kept.counts
         said = state.no_signal or f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated"
-        author = (self._enough.author or SOMEBODY) if self._enough else None
+        ended, self._enough = self._enough, None
+        author = (ended.author or SOMEBODY) if ended else None
         said += f"; collecting was ended by {author}" if author else ""
         self._decide(said, "no_signal" if state.no_signal else None, author)
 
@@ -216,16 +217,10 @@ class RetroformerTrainingWorkflow(Workflow):
         """Make every rollout, a bounded number at once, while the budget has room."""
         state, children = self._state, self._children
 
-        def enough() -> bool:
-            return state.phase == "collecting" and self._enough is not None
-
         def may_go_on() -> bool:
             flying = len(children.in_flight)
-            return (
-                enough()
-                or not flying
-                or (flying < state.request.concurrency and state.has_room(flying))
-            )
+            room = flying < state.request.concurrency and state.has_room(flying)
+            return bool(self._enough) or not flying or room
 
         async def make_all() -> None:
             made = list[asyncio.Task[None]]()
@@ -235,15 +230,12 @@ class RetroformerTrainingWorkflow(Workflow):
                     if state.hopeless:
                         state.warn("no more rollouts were made: all so far have failed")
                         break
-                    if (
-                        enough()
-                        or children.is_full(ROLLOUTS)
-                        or not state.has_room(len(children.in_flight))
-                    ):
+                    full = children.is_full(ROLLOUTS) or not state.has_room(len(children.in_flight))
+                    if self._enough or full:
                         break
                     made.append(children.begin(planned, self._make(planned)))
-                await workflow.wait_condition(lambda: enough() or not children.in_flight)
-                if enough():
+                await workflow.wait_condition(lambda: bool(self._enough) or not children.in_flight)
+                if self._enough:
                     # The server does not cancel a rollout that has not quite started.
                     await workflow.sleep(STARTS)
                 else:
@@ -255,8 +247,7 @@ class RetroformerTrainingWorkflow(Workflow):
         if not await self._until([making := asyncio.create_task(make_all())]):
             return
         await making
-        left = state.step < state.of and not enough()
-        if left and not state.hopeless and state.has_room(0):
+        if state.step < state.of and not (self._enough or state.hopeless) and state.has_room(0):
             took = workflow.now() - workflow.info().start_time
             workflow.continue_as_new(state.going_on(took.total_seconds()))
 
@@ -301,16 +292,14 @@ class RetroformerTrainingWorkflow(Workflow):
         await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
         if state.stopped:
             return
-        training = asyncio.ensure_future(
-            workflow.execute_child_workflow(
-                RetroformerTrainingWorkflow.run,
-                state.controlled(run),
-                id=run,
-                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                static_summary="a training on shuffled labels",
-            )
+        child = workflow.execute_child_workflow(
+            RetroformerTrainingWorkflow.run,
+            state.controlled(run),
+            id=run,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            static_summary="a training on shuffled labels",
         )
-        if not await self._until([training]):
+        if not await self._until([training := asyncio.ensure_future(child)]):
             return
         try:
             ended = await training

@@ -74,15 +74,6 @@ def tuned(root: Path, name: str) -> Path | None:
     return next((place for place in places if (place / ADAPTER).is_file()), None)
 
 
-def mergeable(root: Path, run: str, folder: Path) -> Path:
-    """Find what is to be merged into a new folder. Raises TrainingError."""
-    if (adapter := tuned(root, run)) is None:
-        raise TrainingError(f"There is no tuned reflector {run} in {root}.")
-    if folder.exists():
-        raise TrainingError(f"{folder} already exists.")
-    return adapter
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, whatever happens."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -51,8 +51,7 @@ class Models:
     """The models under a folder, and those named `bases`; keeps the last few that were used."""
 
     def __init__(self, root: Path, bases: Sequence[str]) -> None:
-        self._root = root.resolve()
-        self._bases = frozenset(bases)
+        self._root, self._bases = root.resolve(), frozenset(bases)
         self._kept: OrderedDict[object, Loaded] = OrderedDict()
 
     def names(self) -> list[str]:
@@ -73,8 +72,7 @@ class Models:
         place = self._place(name)
         config = _config(Path(place))
         # A run that starts again may put another model into the same folder.
-        made = config.stat().st_mtime_ns if config else 0
-        key = kind, place, made
+        key = kind, place, config.stat().st_mtime_ns if config else 0
         if key not in self._kept:
             if kind is weights.load_policy and config and _scores(config):
                 raise RefusedError(404, "model_not_found", f"{name} is a reward model.")
@@ -124,10 +122,8 @@ def _scores(config: Path) -> bool:
     """Tell by its configuration if a model scores instead of writing."""
     try:
         told = json.loads(config.read_text())
-        kinds = told.get("architectures")
-        return told.get("task_type") == "SEQ_CLS" or any(
-            "Classification" in kind for kind in kinds or ()
-        )
+        kinds = told.get("architectures") or ()
+        return told.get("task_type") == "SEQ_CLS" or any("Classification" in kind for kind in kinds)
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return False
 
@@ -168,9 +164,8 @@ class Server:
     async def list_models(self, _: web.Request) -> web.Response:
         """List the models that write."""
         names = await asyncio.to_thread(self._models.names)
-        listed = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names
-        ]
+        shared = {"object": "model", "created": 0, "owned_by": "mull"}
+        listed = [{"id": name, **shared} for name in names]
         return web.json_response({"object": "list", "data": listed})
 
     async def complete(self, request: web.Request) -> web.Response:
@@ -178,8 +173,7 @@ class Server:
         chat = Chat.model_validate_json(await request.read())
         messages = [message.model_dump() for message in chat.messages]
         tokenizer, _ = await self._run(self._models.load, chat.model, weights.load_policy)
-        text = await formatted(chat.model, tokenizer, messages)
-        asked = Asked(chat, text)
+        asked = Asked(chat, await formatted(chat.model, tokenizer, messages))
         if len(self._waiting) >= MOST_WAITING:
             said = f"{MOST_WAITING} texts wait already: ask again later."
             raise RefusedError(429, "too_many_requests", said)

@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel, logging
 
 from activities.training import weights
-from activities.training.artifacts import TrainingError, mergeable, resolve
+from activities.training.artifacts import TrainingError, resolve, tuned
 from activities.training.job import Job, recipe
 from activities.training.port import VARIABLE, StageTask
 from mull.text import spaced, tally_words
@@ -65,7 +65,10 @@ def merge(root: Path, run: str, folder: Path) -> None:
 
     Raises TrainingError, OSError.
     """
-    adapter = mergeable(root, run, folder)
+    if (adapter := tuned(root, run)) is None:
+        raise TrainingError(f"There is no tuned reflector {run} in {root}.")
+    if folder.exists():
+        raise TrainingError(f"{folder} already exists.")
     model = weights.load_policy(adapter, torch.float32)
     gigabytes = 4 * model.num_parameters() / 1e9
     sys.stderr.write(f"Writing {gigabytes:,.1f} GB to {folder} ...\n")

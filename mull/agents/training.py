@@ -288,17 +288,15 @@ class Training(TrainingSoFar):
             return
         self.step += 1
         made, good = len(result.gains), sum(above(gain, 0) for gain in result.gains)
-        self._measure(
-            planned,
-            Measured(
-                made=1,
-                solved=int(result.solved),
-                reflections=made,
-                good=good,
-                helped=sum(result.helped),
-                by_task={planned.task: (good, made)} if made else {},
-            ),
+        counted = Measured(
+            made=1,
+            solved=int(result.solved),
+            reflections=made,
+            good=good,
+            helped=sum(result.helped),
+            by_task={planned.task: (good, made)} if made else {},
         )
+        self._measure(planned, counted)
         if result.gains and self.after is None:
             task = cut_encoded(result.task, SHOWN_NAME_BYTES)
             one = Gained(

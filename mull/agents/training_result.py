@@ -208,9 +208,9 @@ class RetroformerTrainingResult(RunRecord):
             for stage, one in self.stages.items()
             if one.examples < FEW_ROWS
         ]
-        learned = self.after is not None and not self.held_out
-        seen = ["the gain is measured on the tasks that were learned from"] * learned
-        return self._no_gain or next(iter([*few, *seen]), "")
+        if self.after is not None and not self.held_out:
+            few.append("the gain is measured on the tasks that were learned from")
+        return self._no_gain or "".join(few[:1])
 
     @property
     def _no_gain(self) -> str:

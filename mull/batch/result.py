@@ -127,9 +127,9 @@ class BatchResult(Result):
     def doubt(self) -> str:
         """Say how many runs have no result; what those with one are worth, their own say."""
         without = self.total - self.completed
-        said = f"{without:,} of {tally_words(self.total, 'run')} without a result"
-        cut = f": {self.stop_explanation}" if self.stop_reason == "budget" else ""
-        return f"{said}{cut}" if without else ""
+        cut = f": {self.stop_explanation}" * (self.stop_reason == "budget")
+        said = f"{without:,} of {tally_words(self.total, 'run')} without a result{cut}"
+        return said if without else ""
 
     def with_pages(self, pages: Iterable[Self]) -> Self:
         """Add the counts of its pages under way, which it counts as running until they end."""

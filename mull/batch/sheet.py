@@ -15,8 +15,7 @@ def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs, spent = tally_words(seen.total, "run"), Fact("spent", cost_words(seen))
     tables = (variants,) if variants else ()
-    ended = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
-    left = f"{ended}, {seen.not_started:,} not started"
+    left = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled, {seen.not_started:,} not started"
     if seen.ended:
         errors = Counter(run.error for run in seen.runs if run.error)
         listed = errors.most_common(ERRORS)
@@ -44,8 +43,7 @@ def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
     paused = [Fact("paused", "no run is started until it is resumed")] if seen.paused else []
     ending = [Fact("ending", seen.stop_reason)] if seen.stop_reason else []
     failed = f", {seen.failed:,} failed" if seen.failed else ""
-    held = "paused: " if seen.paused else ""
-    under_way = f"{held}{seen.done:,} of {seen.total:,} runs{failed}, {running}"
+    under_way = f"{'paused: ' * seen.paused}{seen.done:,} of {seen.total:,} runs{failed}, {running}"
     # With fewer than ten runs, one run may reach several tenths at once: that is one step.
     tenths = {-(-seen.total * tenth // 10) for tenth in range(1, 11)}
     shares = (100 * ended // seen.total for ended in sorted(tenths) if 0 < ended <= seen.done)
