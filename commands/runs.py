@@ -307,8 +307,8 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
         label = "turns" if len(turns) < MOST_READ else "newest turns"
         below = f"{label}: {' to '.join(dict.fromkeys((turns[-1], turns[0])))}" if turns else asked
         lines += [(f"  {below}", "dim")] if below else []
-        doubt = terminal_safe(row.get("doubt") or "", width - len(DOUBT))
-        lines += [(f"{DOUBT}{doubt}", "yellow")] if doubt else []
+        if doubt := row.get("doubt"):
+            lines.append((f"{DOUBT}{terminal_safe(doubt, max(width - len(DOUBT), 1))}", "yellow"))
     shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:
         shown.append(left_out_words(left_out, width))

@@ -345,7 +345,8 @@ class News:
         try:
             while not ending.done():
                 await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-                new = Change() if ending.done() else await self._see()
+                with translated(self._run.id):
+                    new = Change() if ending.done() else await self._see()
                 if not ending.done():
                     yield new
             yield Change(await ending, ended=True)

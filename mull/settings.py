@@ -62,10 +62,10 @@ class Settings:
         return [*taken, *self.tables(kind)]
 
     def of(self, command: str) -> dict[str, Setting]:
-        """Return what is set for a command. Raises ConfigurationError where a value is wrong, and
-        RequestError for a command without settings.
+        """Return what is set for a command.
 
-        Each key of `limits` and `options` is a setting: `limits.memory_mb`.
+        Each key of `limits` and `options` is a setting: `limits.memory_mb`. Raises
+        ConfigurationError where a value is wrong, RequestError for a command without settings.
         """
         if command not in COMMANDS:
             said = f"there are no settings of {short_name(command)}"

@@ -4,15 +4,16 @@ import asyncio
 import base64
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
@@ -431,6 +432,30 @@ def test_a_run_that_no_worker_can_read_says_so() -> None:
     assert asyncio.run(follow._slow(Run[Any](handle, SESSION, handle))) == said
     with pytest.raises(NoWorkerError, match=re.escape(said)):
         asyncio.run(Run[Any](handle, SESSION, handle).look())
+
+
+class Unreadable:
+    """A run that goes on, whose record only others can read."""
+
+    id = "run"
+
+    async def result(self) -> None:
+        await asyncio.Event().wait()
+
+    async def query(self, *_: Any, **__: Any) -> None:
+        raise UnreadableError(PLAIN)
+
+    async def fetch_history_events(self, **_: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED)
+
+
+async def test_who_follows_a_run_without_its_key_hears_of_it() -> None:
+    """As who waits for its result does."""
+    handle: Any = Unreadable()
+    news = aiter(Run[Any](handle, SESSION, handle))
+
+    with pytest.raises(ConfigurationError, match="which is not among the keys here"):
+        await anext(news)
 
 
 def test_an_encrypted_failure_stays_small_and_a_permanent_one_has_no_stack_trace() -> None:

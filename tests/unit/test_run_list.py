@@ -105,6 +105,7 @@ def test_a_run_that_is_not_to_be_built_on_is_marked() -> None:
 
     assert lines[4].startswith("  not to be built on: the votes the votes")
     assert (len(lines[4]), lines[4][-1], lines[5][:2]) == (60, "…", "b ")
+    assert not any("built on" in line for line in shown(20))
 
 
 async def test_a_text_that_can_t_be_read_leaves_its_row() -> None:
