@@ -17,9 +17,8 @@ StopReasonT = TypeVar("StopReasonT", bound=str)
 # Why a bound can't be kept, by what nothing is known of.
 UNKNOWN = {
     "tokens": "the provider does not report tokens",
-    "US dollars": "the model's price is unknown (bound its tokens instead, by --budget-tokens)",
+    "US dollars": "the model's price is unknown (bound its tokens instead, by budget_tokens)",
 }
-
 # In binary floating point 0.55 - 0.40 is above 0.15, and 0.1 + 0.2 above 0.3.
 TOLERANCE = 1e-9
 

@@ -125,8 +125,8 @@ class RetroformerTrainingWorkflow(Workflow):
             self._state.step, self._state.of = told.step, told.of
 
     def _finish(self, by: Finish) -> None:
-        """End the run; while it collects, let it train on what is there."""
-        if self._state.phase == "collecting":
+        """End the run; while it collects, let it train on what is there, the first time."""
+        if self._state.phase == "collecting" and self._enough is None:
             self._enough = by
         else:
             super()._finish(by)

@@ -31,7 +31,7 @@ STEP_WORDS: Mapping[str, str] = {
 }
 CHECKS = {"reflect_on_report", "test_code"}
 END = "end"
-CUT = "at the model's limit (--max-output-tokens), or at the size limit of a result"
+CUT = "at the model's limit (max_output_tokens), or at the size limit of a result"
 CRITIQUES_BELOW = 3
 
 

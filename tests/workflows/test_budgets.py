@@ -88,7 +88,7 @@ async def test_a_token_budget_is_kept_to(
     assert f"of {tokens} tokens are spent" in result["stop_explanation"]
 
 
-UNPRICED = "the model's price is unknown (bound its tokens instead, by --budget-tokens)"
+UNPRICED = "the model's price is unknown (bound its tokens instead, by budget_tokens)"
 
 
 @pytest.mark.parametrize(

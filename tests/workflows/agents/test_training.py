@@ -278,6 +278,19 @@ async def test_whoever_finishes_the_collecting_trains_on_what_is_collected(
     assert (ended_twice.stop_reason, ended_twice.stages) == ("finished_by_person", {})
 
 
+async def test_a_training_that_no_worker_takes_is_ended_by_finishing_it_again(
+    client: Client,
+) -> None:
+    """It still collects, and would wait for what is put together of that."""
+    async with served(client, advised()):
+        handle = await start(client)
+        for name in ("ann", "ben"):
+            await handle.execute_update("finish_now", {"author": name})
+        finished = await end(handle)
+
+    assert (finished.stop_reason, finished.decisions[-1].author) == ("finished_by_person", "ben")
+
+
 async def test_the_progress_counts_the_rollouts_in_flight(client: Client) -> None:
     """As many as are made at once, also on the sheet, which `mull watch` shows."""
     async with serving(client, advised(delay=PATIENCE)):
