@@ -50,6 +50,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import TrainingActivities
@@ -277,7 +278,11 @@ def trained(asked: Training) -> float:
     }
     others, shares = {} if asked.sweep else to_learn(puzzles)[1], dict[str, float]()
     with tempfile.TemporaryDirectory() as folder:
-        learned = asyncio.run(learn(Path(folder), method, seed, pairs, **known, **asked.given))
+        try:
+            learned = asyncio.run(learn(Path(folder), method, seed, pairs, **known, **asked.given))
+        except ApplicationError as failed:
+            print(f"{method:8} with {dict(asked.given)}, seed {seed}: {failed.message}", flush=True)
+            return math.nan
         used = learned.stages["reflector"].settings
         for name, of in {"held out": held_out, **others}.items():
             before = untrained(puzzles, seed, name)

@@ -17,9 +17,9 @@ needed.
 """
 
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -76,7 +76,8 @@ def _found(name: str) -> Any:
     if name == "__all__":
         return _public()
     if name == "__version__":
-        return version("mull")
+        with suppress(PackageNotFoundError):
+            return version("mull")
     if name.startswith("_"):
         raise AttributeError(f"module 'mull' has no attribute {name!r}")
     # Python asks for a module by `from mull import text` too, which needs no other room.

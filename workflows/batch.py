@@ -239,13 +239,12 @@ class BatchWorkflow(Workflow):
 
     async def _cancel_pages(self) -> None:
         """Cancel the workflows of all pages that have not ended."""
-        pages = self._pages
 
         async def cancel(number: int) -> None:
             with suppress(FailureError):
-                await workflow.get_external_workflow_handle(pages.id_of(number)).cancel()
+                await workflow.get_external_workflow_handle(self._pages.id_of(number)).cancel()
 
-        left = [*pages.in_flight, *range(pages.begun, len(pages.accepted))]
+        left = [*self._pages.in_flight, *range(self._pages.begun, len(self._pages.accepted))]
         for first in range(0, len(left), CANCELLED_AT_ONCE):
             await asyncio.gather(*map(cancel, left[first : first + CANCELLED_AT_ONCE]))
 

@@ -147,8 +147,8 @@ class RetroformerTrainingWorkflow(Workflow):
                 if state.stopped:
                     return
         state.begin("collecting")
-        task = BaseModelTask(model=request.base_model, reflector=request.reflector)
-        asked = TrainingActivities.find_base_model, task, "find the models"
+        task = BaseModelTask(model=request.base_model)
+        asked = TrainingActivities.find_base_model, task, "find the base model"
         await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
 
     async def _collect(self) -> None:

@@ -15,7 +15,6 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.language_model.port import REFLECTOR
 from activities.training import artifacts
 from activities.training.artifacts import TrainingError, run_folder
 from activities.training.port import (
@@ -70,15 +69,9 @@ class TrainingActivities:
 
     @activity.defn
     async def find_base_model(self, task: BaseModelTask) -> None:
-        """Find the model that a run will train, and its reflector's, if served here.
-
-        Raises ApplicationError if there is none.
-        """
-        called = task.reflector.removeprefix(REFLECTOR)
+        """Find the model that a run will train. Raises ApplicationError if there is none."""
         with refusing():
             artifacts.resolve(self._root, task.model)
-            if called != task.reflector and not artifacts.tuned(self._root, called):
-                artifacts.resolve(self._root, called)
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:

@@ -68,12 +68,6 @@ def run_folder(root: Path, run: str) -> Path:
     return root / name
 
 
-def tuned(root: Path, name: str) -> Path | None:
-    """Find the tuned reflector of a run, or an adapter by its folder; None if there is none."""
-    places = run_folder(root, name) / "reflector", root / name
-    return next((place for place in places if (place / ADAPTER).is_file()), None)
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, whatever happens."""
     path.parent.mkdir(parents=True, exist_ok=True)

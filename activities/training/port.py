@@ -26,10 +26,9 @@ STAGE_PROGRESS = "stage_progress"
 
 
 class BaseModelTask(Frozen):
-    """A model to train, a folder in MULL_ARTIFACTS or a Hugging Face name, and as it is called."""
+    """A model to train: a folder in MULL_ARTIFACTS, or a Hugging Face name."""
 
     model: str
-    reflector: str = ""
 
 
 class StageTask(Tuning):

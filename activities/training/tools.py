@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel, logging
 
 from activities.training import weights
-from activities.training.artifacts import TrainingError, resolve, tuned
+from activities.training.artifacts import ADAPTER, TrainingError, resolve, run_folder
 from activities.training.job import Job, recipe
 from activities.training.port import VARIABLE, StageTask
 from mull.text import spaced, tally_words
@@ -65,7 +65,9 @@ def merge(root: Path, run: str, folder: Path) -> None:
 
     Raises TrainingError, OSError.
     """
-    if (adapter := tuned(root, run)) is None:
+    places = run_folder(root, run) / "reflector", root / run
+    adapter = next((place for place in places if (place / ADAPTER).is_file()), None)
+    if adapter is None:
         raise TrainingError(f"There is no tuned reflector {run} in {root}.")
     if folder.exists():
         raise TrainingError(f"{folder} already exists.")

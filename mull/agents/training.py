@@ -225,9 +225,7 @@ class Training(TrainingSoFar):
     def hold_out(self) -> None:
         """Draw the tasks that only measure, by the seed."""
         request, count, held = self.request, len(self.request.tasks), held_out(self.request)
-        drawn = sorted(
-            range(count), key=lambda at: sha256(f"{request.seed} {at}".encode()).digest()
-        )
+        drawn = sorted(range(count), key=lambda n: sha256(f"{request.seed} {n}".encode()).digest())
         self.held_out = tuple(sorted(drawn[:held]))
         if not held and request.tuned is not None:
             self.warn("no task is held out: the gain is measured on what was trained on")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -17,7 +17,6 @@ from activities.training.activity import TrainingActivities
 from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
 from activities.training.port import (
     BUFFER,
-    BaseModelTask,
     BufferResult,
     BufferTask,
     ControlTask,
@@ -130,24 +129,6 @@ async def test_one_stage_at_a_time(tmp_path: Path) -> None:
     runs = [ActivityEnvironment().run(activities.train_stage, task(run=run)) for run in "ab"]
 
     assert len(await asyncio.gather(*runs)) == 2
-
-
-async def test_a_reflector_that_is_nowhere_is_refused(base: Path, tmp_path: Path) -> None:
-    """Before any rollout; one of another server, and a tuned one, are not looked for here."""
-    root = artifacts(tmp_path / "root", base)
-    (root / RUN / "reflector").mkdir(parents=True, exist_ok=True)
-    (root / RUN / "reflector" / "adapter_config.json").write_text("{}")
-
-    def find(name: str) -> Awaitable[None]:
-        asked = BaseModelTask(model="base", reflector=name)
-        return ActivityEnvironment().run(TrainingActivities(root).find_base_model, asked)
-
-    for known in ("reflector/base", f"reflector/{RUN}", "reflector/owner/name", "openai/nope"):
-        await find(known)
-    with pytest.raises(ApplicationError, match="nope is neither a folder in") as refused:
-        await find("reflector/nope")
-
-    assert refused.value.non_retryable
 
 
 async def test_a_kept_pair_that_can_t_be_read_is_named(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ FAILURES: list[tuple[dict[str, Any], ApplicationError | None, ScriptedModel | No
     ({"tuned": "tuned", "control": True}, None, None,
      "name the tuned model by this run's id, as …/RUN"),
     ({"base_model": "missing"}, None, None,
-     "^find the models: TrainingError: missing is neither a folder nor a Hugging Face name"),
+     "^find the base model: TrainingError: missing is neither a folder nor a Hugging Face name"),
     ({"tuned": "unlisted"}, None, None,
      "^the tuned model's name: ModelNotAllowed: requests may not name unlisted"),
     ({}, NO_TOKENIZER, None, "^train the reward model: WeightsError: tiny has no tokenizer$"),
