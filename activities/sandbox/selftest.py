@@ -7,6 +7,7 @@ SandboxError
 import asyncio
 import os
 import platform
+import re
 import secrets
 import socket
 import subprocess
@@ -226,8 +227,10 @@ class Targets:
                 continue
             return "a program connected to the worker"
         if self._process.poll() is None:
-            state = Path(f"/proc/{self._process.pid}/stat").read_text("ascii", "replace")
-            if state.rpartition(")")[2].split()[0] not in "Tt":
+            told = Path(f"/proc/{self._process.pid}/status").read_text("ascii", "replace")
+            # What was sent a moment ago may be pending.
+            runs = re.search(r"^State:\s+[RSDI]", told, re.MULTILINE)
+            if runs and not re.search(r"^S(ig|hd)Pnd:\s0*[1-9a-f]", told, re.MULTILINE):
                 return None
         return "a program signalled a process of the worker"
 

@@ -212,7 +212,7 @@ def test_an_endless_integer_is_refused_in_plain_words() -> None:
     said = refused(b'{"model": "mull/ask", "seed": ' + b"9" * 500_000 + b"}")["message"]
 
     assert said == (
-        "The body can't be read: an integer has 500,000 digits; at most 1,000 are read."
+        "The body can't be read: an integer has 500,000 digits; at most 4,300 are read."
     )
 
 
