@@ -36,8 +36,7 @@ from activities.installation import package_checks
 from commands.command import Exit, Json, flag, print_json
 from mull import connection, telemetry
 from mull.connection import TASK_QUEUE, unserved
-from mull.errors import ConfigurationError, NoServerError
-from mull.handle import FEW_TRIES
+from mull.errors import FEW_TRIES, ConfigurationError, NoServerError
 from mull.keys import ENCRYPTION_KEYS, KEY_ID, UnreadableError
 from mull.queues import PURPOSES, REQUIRED
 from mull.request import PERSON_PRIORITY

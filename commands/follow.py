@@ -31,8 +31,8 @@ from commands.doctor import examine
 from commands.options import New, Wanted
 from mull.client import Client
 from mull.connection import unserved
-from mull.errors import RunCancelledError, RunFailedError
-from mull.handle import QUIET_SECONDS, TERMINATED, News, Run, stuck_words
+from mull.errors import RunCancelledError, RunFailedError, stuck_words
+from mull.handle import QUIET_SECONDS, TERMINATED, News, Run
 from mull.loops import Loop, loop_of
 from mull.request import INVALID, PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
@@ -205,7 +205,7 @@ async def _slow(run: Run[Any]) -> str | None:
         return None
     # What a call's worker wrote was encrypted for the call.
     pending, known = described.raw_description.pending_activities, run.temporal.data_converter
-    if said := stuck_words(described):
+    if said := stuck_words(described.raw_description.pending_workflow_task.attempt):
         return said
     for call in pending:
         if call.activity_type.name == "retrieve":

@@ -29,6 +29,8 @@ __all__ = (
 ModelT = TypeVar("ModelT", bound=BaseModel)
 # How to install an extra, by its name: Mull is not on PyPI.
 EXTRA = "pip install '.[{}]', where . is Mull's folder or its wheel"
+# A workflow task that failed more often than this needs a key, or other code.
+FEW_TRIES = 2
 
 
 class MullError(Exception):
@@ -130,3 +132,9 @@ def no_worker(missing: Sequence[str]) -> NoWorkerError:
     # An embedded worker trains only with MULL_ARTIFACTS and the extra.
     embedded = "" if "mull-train" in missing else ", or an embedded one with `mull dev`"
     return NoWorkerError(said, f"Start one with `{start}`{embedded}.", tuple(missing))
+
+
+def stuck_words(tries: int) -> str:
+    """Say that a worker fails at a run's workflow task again and again; empty if it doesn't."""
+    said = f"the worker can't go on with this run (attempt {tries}): its log says why"
+    return said if tries > FEW_TRIES else ""

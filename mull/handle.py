@@ -42,6 +42,7 @@ from mull.errors import (
     RunFailedError,
     checked,
     no_worker,
+    stuck_words,
 )
 from mull.loops import BATCH, LOOPS, SAMPLING, Loop, loop_of
 from mull.notebook import html_of
@@ -77,8 +78,6 @@ WRITTEN = {
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
 }
-# A workflow task that failed more often than this needs a key, or other code.
-FEW_TRIES = 2
 
 # Records know no sheets, since sheets know them.
 Result.drawn_by = html_of
@@ -158,7 +157,7 @@ class Run(Generic[ResultT]):
                 described = await self.handle.describe()
                 if described.status is WorkflowExecutionStatus.COMPLETED:
                     return await self.result()
-                if stuck := stuck_words(described):
+                if stuck := stuck_words(described.raw_description.pending_workflow_task.attempt):
                     raise NoWorkerError(stuck)
                 said = "the run is open, but no worker answers queries for it now"
                 raise NoWorkerError(said, "Start one with `mull-worker` or `mull dev`.")
@@ -445,10 +444,3 @@ def ended(identity: str, error: WorkflowFailureError) -> MullError:
         return RunFailedError(identity, cause.type or "ApplicationError", cause.message)
     kind = TERMINATED if isinstance(cause, TerminatedError) else type(cause).__name__
     return RunFailedError(identity, kind, str(cause))
-
-
-def stuck_words(described: WorkflowExecutionDescription) -> str | None:
-    """Say that a worker fails at a run again and again; None if that is not so."""
-    tries = described.raw_description.pending_workflow_task.attempt
-    said = f"the worker can't go on with this run (attempt {tries}): its log says why"
-    return said if tries > FEW_TRIES else None
