@@ -327,7 +327,7 @@ class News:
 
     Its record is queried only once its history has something new, or where that is `wanted`: on
     Temporal Cloud queries are billed, so there are at least two seconds between them, while waiting
-    for events is free. With `streams`, signals bring the text of an answer, and are no news.
+    for events is free. With `streams`, signals bring the text of an answer, and start no query.
     Without `looks` no record is queried.
     """
 

@@ -1,6 +1,6 @@
 """Commands and workers as processes that have imported all they need before they start.
 
-An import of LiteLLM takes five seconds, and one of TRL six, which is no fact of most tests. Each
+An import of LiteLLM takes five seconds, and one of TRL six: most tests need not pay for that. Each
 process is forked from one that has them, and is one like any other: it has its own environment,
 prints, ends and is killed. Tests of starting itself run the files as users do.
 """
