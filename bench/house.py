@@ -261,23 +261,23 @@ async def walk() -> dict[str, list[str]]:
     """Run one question of each kind against a scripted model, and list the files it ran through."""
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint([replied] * 500) as endpoint:
-        os.environ.update(
-            MULL_MODEL="openai/scripted",
-            MULL_DOCUMENTS=str(ROOT / "examples"),
-            MULL_CACHE=str(Path(folder, "cache")),
-            OPENAI_API_BASE=endpoint.url,
-            OPENAI_API_KEY="none",
-        )
+        own = {
+            "MULL_MODEL": "openai/scripted",
+            "MULL_DOCUMENTS": str(ROOT / "examples"),
+            "MULL_CACHE": str(Path(folder, "cache")),
+            "OPENAI_API_BASE": endpoint.url,
+            "OPENAI_API_KEY": "none",
+        }
         async with server():
             for name, words in QUESTIONS.items():
-                found[name] = await _walk(Path(folder, name), words)
+                found[name] = await _walk(Path(folder, name), words, own)
     return found
 
 
-async def _walk(folder: Path, words: list[str]) -> list[str]:
+async def _walk(folder: Path, words: list[str], own: dict[str, str]) -> list[str]:
     folder.mkdir()
     run, log = ["bench/house.py", "--trace"], folder / "log"
-    known = {**os.environ, TRACED: str(folder)}
+    known = {**os.environ, **own, TRACED: str(folder)}
     worker = forks.start([*run, "worker.py", "--queues", "mull,llm"], known, log, log)
     try:
         # For a minute the server still lists an ended worker as a poller.

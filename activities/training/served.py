@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.training.activity import variables
 from activities.training.port import Scores, ScoreTask
 
-PROGRAM = "activities.training.serving"
+PROGRAM = "activities.training.serve"
 AGAIN_SECONDS = 1.0
 GPUS = Path("/dev/nvidia[0-9]*")
 

@@ -1,11 +1,9 @@
-"""The program of a process that serves tuned reflectors by OpenAI's interface, and scores.
+"""Serves tuned reflectors by OpenAI's interface, and scores.
 
 A model is named by its folder in MULL_ARTIFACTS, a run's tuned reflector also by the run's id, and
-a base model as in this program's arguments, for example by its Hugging Face name. Texts that wait
-for the same model are written together. A text with a seed does not depend on the texts before it
-(nor, in float32, on those beside it).
-
-The first argument is the number of the listening socket; the process ends with its standard input.
+a base model as the worker names it, for example by its Hugging Face name. Texts that wait for the
+same model are written together. A text with a seed does not depend on the texts before it (nor, in
+float32, on those beside it).
 """
 
 import asyncio
@@ -14,8 +12,6 @@ import json
 import os
 import secrets
 import socket
-import sys
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +30,6 @@ from activities.checks import read_apart
 from activities.training import weights
 from activities.training.artifacts import ADAPTER, run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
-from activities.training.stage import end_with_input
 from activities.training.writing import Asked, Chat, RefusedError, write
 from mull.request import explain
 
@@ -250,14 +245,9 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
 
 async def serve(listening: socket.socket, bases: Sequence[str]) -> None:
     """Serve until the process ends."""
+    logging.disable_progress_bar()
     server = Server(Models(Path(os.environ[VARIABLE]), bases))
     runner = web.AppRunner(server.application(), handler_cancellation=True, access_log=None)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    logging.disable_progress_bar()
-    threading.Thread(target=end_with_input, daemon=True).start()
-    asyncio.run(serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]))

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from temporalio.client import Client
 from activities.doctor import DoctorRequest, DoctorResult
 from activities.language_model.litellm_model import LiteLLMModel
 from activities.training.activity import ScoringActivities, TrainingActivities
+from activities.training.served import PROGRAM
 from adapters import QUEUES, parse, servable, trained
 from commands.embedded import Place, free_port
 from mull.connection import connect
@@ -129,3 +131,16 @@ async def test_a_worker(
     assert reply.text
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+def test_a_server_whose_worker_has_died_ends_before_torch_is_imported() -> None:
+    """Else the next worker could not listen on its port for seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        known = listening.fileno()
+        ended = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", PROGRAM, str(known)], pass_fds=[known],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert ended.returncode == 1
+    assert not re.search(r"\| +torch$", ended.stderr, re.MULTILINE)
