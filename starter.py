@@ -63,6 +63,7 @@ COMMANDS = {
         "list": ("runs", "List runs, newest first: to find an id, or what waits for you."),
         "show": ("runs", "Show a run: its result, or where it stands."),
         "watch": ("runs", "Follow a run live until it ends; Ctrl-C never cancels it."),
+        "page": ("page", "Serve a page: see runs, follow them, review and start them."),
         "report": ("runs", "Write a page about a finished run: curves, decisions and cost."),
         "review": ("updates", "Show or decide on a result or call that waits for a person."),
         "add": ("updates", "Add an answer of your own to a run of `ask`, as the next vote."),

@@ -1,18 +1,15 @@
 """`show`, `watch`, `list` and `report`: reading runs."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group
 from rich.text import Text
-from temporalio.client import Client, WorkflowExecution
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
 
 from commands.command import (
     AcceptAny,
@@ -28,42 +25,28 @@ from commands.command import (
     write_file,
 )
 from commands.follow import ended_badly, follow, print_record, say_further, show_result
-from commands.found import reach, status_words
+from commands.found import reach
+from commands.html.rendering import RunFacts, page_html
 from commands.measuring.replay import log_line
 from commands.options import Wanted
-from commands.page import RunFacts, page_html
-from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
-from mull.client import ASKED
-from mull.errors import MullError, RunCancelledError, RunFailedError
+from commands.run_list import (
+    MOST_READ,
+    PARENT,
+    SHOWN,
+    Row,
+    batches_done,
+    ended_words,
+    list_runs,
+    result_words,
+    waits,
+)
+from commands.terminal import left_out_words, print_sheet
+from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import Run
-from mull.keys import UnreadableError
-from mull.loops import BATCH, LOOPS, SAMPLING, SESSION, TURN
+from mull.loops import SAMPLING, SESSION
 from mull.text import tally_words, terminal_safe, usd
 
-SHOWN = (
-    "MullStopReason",
-    "MullConfidence",
-    "MullScore",
-    "MullUncertainty",
-    "MullSamples",
-    "MullRevisions",
-    "MullCostUsd",
-    "MullNeedsReview",
-)
-# What MullRevisions counts, for results without an agreement or a score.
-COUNTED = {
-    "MultiPathWorkflow": "draft",
-    "ReflexionWorkflow": "episode",
-    "RetroformerWorkflow": "episode",
-}
 DOUBT = "  not to be built on: "
-# A list has to appear quickly: a batch that does not answer within this time is shown as running.
-PATIENCE_SECONDS = 2
-# Runs of a list for which the server is asked for more, and turns of a session that it shows.
-MOST_READ = 20
-PARENT = "ParentWorkflowId"
-# A child is not listed by itself, unless it is a turn of a session that waits for a person.
-WAITING_CHILDREN = f"({PARENT} IS NULL OR (MullNeedsReview = true AND ExecutionStatus = 'Running'))"
 WHERE = (
     "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
     f" names {PARENT}."
@@ -73,8 +56,6 @@ FILTERS = (
     f"It compares {', '.join(SHOWN)}, MullModel, WorkflowId, StartTime or ExecutionStatus with a"
     " value, such as \"MullConfidence < 0.6 AND ExecutionStatus = 'Completed'\"."
 )
-
-Row: TypeAlias = Mapping[str, Any]
 
 
 @connected
@@ -178,16 +159,10 @@ async def list_(
     place = None if log is None else place_for("--log", log)
     if place is not None and place.exists():
         fail(f"--log: {log} exists, and may hold gold answers. Choose another file.")
-    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
-    ended = "ExecutionStatus != 'ContinuedAsNew'"
-    parts = [f"WorkflowType IN ({types})", f"({where})" if where else ended]
-    children = where is not None and PARENT in where
-    rows = await _rows(client, parts if children else [*parts, WAITING_CHILDREN], limit)
-    if rows is None and not children:
-        # The search attributes may not be registered on this server.
-        rows = await _rows(client, [*parts, f"{PARENT} IS NULL"], limit)
-    if rows is None:
+    found = await list_runs(client, where, limit)
+    if found is None:
         fail(f"--where: the server can't read this filter. {FILTERS}")
+    rows = sorted(found.rows, key=lambda row: datetime.fromisoformat(row["started"]), reverse=True)
     if place is not None:
         lines = [line async for line in _log(client, rows)]
         write_file(place, "".join(lines), f"answers of {tally_words(len(lines), 'run')}")
@@ -195,7 +170,7 @@ async def list_(
         print_json({"runs": rows})
     elif rows and place is None:
         console = Console()
-        batches = await _batches(client, rows)
+        batches = await batches_done(client, rows)
         console.print(runs_table(rows, batches, console.width), crop=False)
         if len(rows) == limit:
             tell(f"There may be more: --limit lists more than {limit}.")
@@ -203,20 +178,6 @@ async def list_(
         none = 'No runs yet. Start one: mull ask "Is 91 prime?"'
         tell(none if where is None else "No run matches this filter.")
     return Exit.DONE
-
-
-async def _rows(client: Client, parts: Sequence[str], limit: int) -> list[Row] | None:
-    """List the runs for which all parts of a filter hold; None if the server can't read it."""
-    try:
-        listed = [run async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
-    except RPCError as error:
-        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
-            raise
-        return None
-    # The server lists running workflows first, and the others by their end.
-    found = sorted(listed, key=lambda run: run.start_time, reverse=True)
-    made = (_row(client, run, newest=at < MOST_READ) for at, run in enumerate(found))
-    return await asyncio.gather(*made)
 
 
 async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
@@ -229,55 +190,6 @@ async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
                 yield log_line(request, result)
 
 
-async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
-    """Query the progress of all open batches concurrently; return it by run id."""
-
-    async def far(row: Row) -> tuple[str, str] | None:
-        batch = Run[Any].of(client, BATCH, row["id"], run_id=row["run_id"])
-        # A list needs no key.
-        with suppress(UnreadableError):
-            if seen := await batch.glance(timedelta(seconds=PATIENCE_SECONDS)):
-                return row["run_id"], f"{seen.done:,}/{seen.total:,} done"
-        return None
-
-    batches = [row for row in rows if row["workflow"] == BATCH.workflow]
-    running = [row for row in batches if row["status"] == "running"]
-    return dict(found for found in await asyncio.gather(*map(far, running)) if found)
-
-
-async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
-    """Make a row; only for the `newest` runs the server is asked for more than the list has."""
-    # A list needs no key, and shows no text that is encrypted.
-    clear = client.data_converter.payload_codec is None
-    found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
-    loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
-    asked = doubt = turns = None
-    # The SDK raises a KeyError for an unknown encoding, and a codec any error.
-    with suppress(UnreadableError, MullError, RPCError, ValueError, KeyError, RuntimeError):
-        if clear:
-            asked = await run.memo_value(ASKED, None, type_hint=str)
-            doubt = await run.memo_value("doubt", None, type_hint=str)
-        if newest and loop is SESSION:
-            its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
-            turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
-        elif newest and clear and not asked and loop is not BATCH:
-            # It was started by another client: its history has what it was asked.
-            request = await Run[Any].of(client, loop, run.id, run_id=run.run_id).request()
-            about = request and getattr(request, request.subject_field)
-            asked = about and terminal_safe(about, SUBJECT_COLUMNS)
-    return {
-        "id": run.id,
-        "run_id": run.run_id,
-        "workflow": run.workflow_type,
-        "status": status_words(run.status),
-        "started": run.start_time.isoformat(timespec="seconds"),
-        "asked": asked,
-        "turns": turns,
-        "doubt": doubt,
-        **{name: found.get(name) for name in SHOWN},
-    }
-
-
 def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Group:
     """Write a line for each run: id, status, start, quality of the result, cost; and its question.
 
@@ -287,11 +199,11 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
     """
     columns = {
         "id": [row["id"] for row in rows],
-        "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
+        "ended by": [batches.get(row["run_id"]) or ended_words(row) or "-" for row in rows],
         "start (UTC)": [
             f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}" for row in rows
         ],
-        "result": [_result_words(row) for row in rows],
+        "result": [result_words(row) for row in rows],
         "cost": ["-" if (cost := row["MullCostUsd"]) is None else usd(cost) for row in rows],
     }
     widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
@@ -301,7 +213,7 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
     lines = [(" ".join(f"{name:<{room}}" for name, room in widths.items()), ""), (head, "")]
     for place, row in enumerate(rows):
         cells = (set_cell_size(columns[name][place], room) for name, room in widths.items())
-        lines.append((" ".join(cells), "bold" if _waits(row) else ""))
+        lines.append((" ".join(cells), "bold" if waits(row) else ""))
         turns = row.get("turns") or ()
         asked = terminal_safe(row.get("asked") or "", width - 2)
         label = "turns" if len(turns) < MOST_READ else "newest turns"
@@ -313,24 +225,3 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
     if left_out := [name for name in columns if name not in widths]:
         shown.append(left_out_words(left_out, width))
     return Group(*shown)
-
-
-def _waits(row: Row) -> bool:
-    return bool(row["status"] == "running" and row["MullNeedsReview"])
-
-
-def _ended(row: Row) -> str | None:
-    if _waits(row):
-        return "needs review"
-    found: str | None = row["MullStopReason"] if row["status"] == "completed" else row["status"]
-    return found
-
-
-def _result_words(row: Row) -> str:
-    """Return the measure that fits the run's type: agreement, score, drafts or episodes."""
-    if row["MullConfidence"] is not None:
-        return f"agreement {row['MullConfidence']:.2f}"
-    if row["MullScore"] is not None:
-        return f"score {row['MullScore']:.2f}"
-    counted, count = COUNTED.get(row["workflow"]), row["MullRevisions"]
-    return "-" if counted is None or count is None else tally_words(count, counted)

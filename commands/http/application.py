@@ -60,7 +60,7 @@ class Door:
             await answer_error(error)(scope, receive, send)
             return
         scope.setdefault("state", {})["account"] = account
-        await self._app(scope, _bounded(receive), send)
+        await self._app(scope, bounded(receive), send)
 
     def _let_in(self, method: str | None, headers: Headers) -> Account:
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -83,8 +83,11 @@ class Door:
         return self._local
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Count what comes of a body, whatever its headers say, and wait BODY_SECONDS for all of it."""
+def bounded(receive: Receive, most: int = BODY_BYTES) -> Receive:
+    """Count what comes of a body, whatever its headers say, and wait BODY_SECONDS for all of it.
+
+    Raises RefusedError as it is read, if it is larger than `most` bytes or late.
+    """
     came, more, until = 0, True, 0.0
 
     async def next_part() -> Message:
@@ -100,8 +103,8 @@ def _bounded(receive: Receive) -> Receive:
             raise RefusedError(408, said) from None
         more = message.get("more_body", False)
         came += len(message.get("body", b""))
-        if came > BODY_BYTES:
-            raise RefusedError(413, f"The body is larger than {BODY_BYTES:,} bytes.")
+        if came > most:
+            raise RefusedError(413, f"The body is larger than {most:,} bytes.")
         return message
 
     return next_part
@@ -240,6 +243,8 @@ async def answer_at(place: socket.socket, served: ASGIApp) -> None:
         access_log=False,
         ws="none",
         server_header=False,
+        # Who asks is who is connected, whatever a header says.
+        proxy_headers=False,
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

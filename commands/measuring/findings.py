@@ -19,9 +19,9 @@ from commands.command import (
     with_client,
     write_file,
 )
+from commands.html.rendering import page_html
 from commands.lines import Chosen, Given, Page
 from commands.options import Wanted
-from commands.page import page_html
 from commands.plans import Findings, Read
 from commands.terminal import print_sheet
 from mull.batch.request import ID_BYTES, PAGE_ID, BatchRequest

@@ -136,7 +136,7 @@ def replay(
     from rich.console import Console
     from rich.progress import track
 
-    from commands.page import page_html
+    from commands.html.rendering import page_html
     from commands.terminal import print_sheet
 
     lines = read_lines(file, Line.model_validate, FORM)

@@ -145,7 +145,7 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
     held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
     assert sorted(held) == sorted(expected)
-    assert "commands/page.html.j2" in held
+    assert "commands/html/templates/sheet.html.j2" in held
 
 
 def test_the_first_process_of_every_worker_reaps_orphans() -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from commands.page import RunFacts
+from commands.html.rendering import RunFacts
 from mull.agents.loop import Reflexion
 from mull.agents.sheet import sheet as reflexion_sheet
 from mull.agents.training_result import RetroformerTrainingResult

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from markupsafe import escape
 
-from commands.page import RunFacts, page_html
+from commands.html.rendering import RunFacts, page_html
 from mull.sheet import Sheet, Text
 from mull.text import neutral
 from tests.unit.sheets import ASKED, FACTS, HOSTILE, SHEETS

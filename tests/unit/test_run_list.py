@@ -8,7 +8,8 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from commands.found import status_words
-from commands.runs import MOST_READ, SHOWN, _row, runs_table
+from commands.run_list import MOST_READ, SHOWN, _row
+from commands.runs import runs_table
 from mull.client import new_id
 from tests.unit.sheets import console, written
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import commands.page
-from commands.page import page_html
+from commands.html.rendering import STYLE as STYLE_FILE
+from commands.html.rendering import page_html
 from commands.terminal import print_sheet, print_steps
 from mull.details import details
 from mull.sheet import Sheet
 from tests.unit.sheets import FACTS, LOOPS, console, written
 
 GOLDEN = Path(__file__).with_name("golden")
-STYLE = Path(commands.page.__file__).with_name("page.css").read_text(encoding="utf-8").strip()
+STYLE = STYLE_FILE.read_text(encoding="utf-8").strip()
 
 
 def in_json(sheet: Sheet) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from commands.page import page_html
+from commands.html.rendering import page_html
 from commands.terminal import print_sheet
 from mull.agents.training import RetroformerTrainingRequest, Training
 from mull.agents.training_result import LogPoint, Measured, StageResult

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from commands.html.rendering import page_html
 from commands.measuring import calibrate, compare
 from commands.measuring.calibrate import JudgePlan, estimate_words
 from commands.measuring.compare import MethodPlan, Question
-from commands.page import page_html
 from commands.plans import Findings, Read
 from mull.critique.calibration import Example
 from mull.critique.estimates import Estimate

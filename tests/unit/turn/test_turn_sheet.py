@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from commands.page import page_html
+from commands.html.rendering import page_html
 from commands.terminal import print_review, print_sheet, print_waiting
 from mull.details import details
 from mull.loops import TURN

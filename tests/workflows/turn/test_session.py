@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from activities.language_model.port import ModelCall, PermanentModelError
 from commands.command import Exit
 from commands.options import Wanted
-from commands.runs import WAITING_CHILDREN, _rows
+from commands.run_list import list_runs
 from commands.sessions import send
 from mull.connection import TASK_QUEUE
 from mull.errors import MullError
@@ -465,5 +465,5 @@ async def test_a_turn_of_a_session_that_waits_for_a_person_is_listed(client: Cli
 
 
 async def listed(client: Client) -> dict[str, Any]:
-    rows = await _rows(client, ["WorkflowType IN ('ToolTurnWorkflow')", WAITING_CHILDREN], 1_000)
-    return {row["id"]: row["MullNeedsReview"] for row in rows or ()}
+    found = await list_runs(client, "WorkflowType = 'ToolTurnWorkflow'", 1_000)
+    return {row["id"]: row["MullNeedsReview"] for row in found.rows} if found else {}

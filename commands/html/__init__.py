@@ -1,0 +1,1 @@
+"""What pages look like: templates, styles, scripts, and the renderer of a sheet."""

@@ -1,0 +1,1 @@
+// What every page does beside htmx. There is no inline script.

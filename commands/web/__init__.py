@@ -1,0 +1,1 @@
+"""The page for people: who may come in, its addresses, and what each of them shows."""
