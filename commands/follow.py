@@ -32,8 +32,9 @@ from commands.options import New, Wanted
 from mull.client import Client
 from mull.connection import unserved
 from mull.errors import RunCancelledError, RunFailedError, stuck_words
-from mull.handle import QUIET_SECONDS, TERMINATED, News, Run
+from mull.handle import TERMINATED, Run
 from mull.loops import Loop, loop_of
+from mull.news import LOOK_SECONDS, QUIET_SECONDS, News
 from mull.request import INVALID, PERSON_PRIORITY, Request
 from mull.sampling.loop import Sampling
 from mull.sampling.result import Bars
@@ -114,7 +115,7 @@ class Live:
         # The words for a call that may have been lost with its worker, when the run was looked at.
         self._lost: str | None = None
         streams = status is not None and getattr(request, "stream", False)
-        self._news = News(run, streams=streams)
+        self._news = News(run, streams=streams, beat=LOOK_SECONDS)
         self._silent = False
         self.busy, self.written = self._loop.doing, ""
 
@@ -163,7 +164,7 @@ class Live:
             self._spoke = now
         due = self._status is None and now - self._spoke >= QUIET_SECONDS
         if due or (self._status and now - self._asked >= ASK_SECONDS):
-            self._slow, self._asked = await _slow(self._run), now
+            self._slow, self._asked = await slow(self._run), now
         words = f"{lasting_words(int(now - self._began))}: {self._slow or self.busy}"
         if self._status:
             width, rows = self._console.width, max(self._console.height - 4, 1)
@@ -197,7 +198,7 @@ async def show_live(run: Run[Any], request: Any, detached: str) -> Any:
     return result
 
 
-async def _slow(run: Run[Any]) -> str | None:
+async def slow(run: Run[Any]) -> str | None:
     """Read how far the search for documents is, or what the slowest call waits for."""
     try:
         described = await run.handle.describe()

@@ -19,7 +19,7 @@ from commands import command
 from commands.command import Exit, connected, fail, need_workers, print_json, tell
 from mull.agents.memory import SharedMemory
 from mull.connection import TASK_QUEUE
-from mull.handle import LOOK
+from mull.news import LOOK
 from mull.text import neutral, tally_words
 
 

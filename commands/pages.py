@@ -31,8 +31,9 @@ from mull.batch.request import (
 from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.client import Client as Starter
 from mull.errors import RunCancelledError, RunFailedError
-from mull.handle import LOOK_SECONDS, Run, described, sized
+from mull.handle import Run, described, sized
 from mull.loops import BATCH, LOOPS, Loop
+from mull.news import LOOK_SECONDS
 from mull.request import BATCH_PRIORITY, parse_request
 from mull.run import Counts
 from mull.text import encoded_size, tally_words

@@ -1,15 +1,11 @@
 """A run on the server, by its id: it is waited for, followed, looked at, steered and read."""
 
 import asyncio
-import base64
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
@@ -24,14 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from mull.batch.request import PAGE_ID
 from mull.batch.result import BatchResult
-from mull.connection import (
-    DATA_CONVERTER,
-    STREAM_POLL,
-    TASK_QUEUE,
-    cancellable,
-    translated,
-    unserved,
-)
+from mull.connection import DATA_CONVERTER, TASK_QUEUE, cancellable, translated, unserved
 from mull.drafts import Result
 from mull.errors import (
     DoubtfulError,
@@ -45,12 +34,12 @@ from mull.errors import (
     stuck_words,
 )
 from mull.loops import BATCH, LOOPS, SAMPLING, Loop, loop_of
+from mull.news import LOOK, News
 from mull.notebook import html_of
 from mull.request import Finish, Request, Review
 from mull.sampling.result import PersonsAnswer
 from mull.text import FITTED_DECISIONS
 from mull.turn.approval import Permission, Question
-from mull.turn.conversation import StreamedText
 
 ResultT = TypeVar("ResultT", bound=Result)
 
@@ -59,26 +48,6 @@ PATIENCE_SECONDS = 20
 TERMINATED = "Terminated"
 # Eight messages of 2 MB in one workflow task are more than a gRPC message holds, and end the run.
 UPDATE_BYTES = 400_000
-LOOK = timedelta(seconds=10)
-LOOK_SECONDS = 1.0
-# Between two looks, each of which is billed on Temporal Cloud.
-APART_SECONDS = 2.0
-# A batch's news stand in the histories of its pages, which are not read.
-QUIET_SECONDS = 10.0
-SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
-# What a workflow task writes follows from an event before it, and a query waits for that task.
-WRITTEN = {
-    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
-    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
-    EventType.EVENT_TYPE_TIMER_STARTED,
-    EventType.EVENT_TYPE_MARKER_RECORDED,
-    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
-    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
-    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,
-}
-
 # Records know no sheets, since sheets know them.
 Result.drawn_by = html_of
 
@@ -188,7 +157,7 @@ class Run(Generic[ResultT]):
         return self._named(seen) if seen else None
 
     async def __aiter__(self) -> AsyncIterator[ResultT]:
-        """Yield the record at each change that is seen, every two seconds at most.
+        """Yield the record a second after each change, every two seconds at most.
 
         The last one is the result. Raises what `result` raises.
         """
@@ -308,103 +277,6 @@ class Run(Generic[ResultT]):
     def _named(self, record: ResultT) -> ResultT:
         record._id = self.id
         return record
-
-
-class Change(NamedTuple):
-    """What is new of a run: its `record`, in the end its result, and the `text` of an answer.
-
-    `looked` without a record: no worker answers.
-    """
-
-    record: Any = None
-    looked: bool = False
-    text: str | None = None
-    ended: bool = False
-
-
-class News:
-    """What is new of a run, each second, until its result, or an error that `result` raises.
-
-    Its record is queried only once its history has something new, or where that is `wanted`: on
-    Temporal Cloud queries are billed, so there are at least two seconds between them, while waiting
-    for events is free. With `streams`, signals bring the text of an answer, and start no query.
-    Without `looks` no record is queried.
-    """
-
-    def __init__(self, run: Run[Any], *, streams: bool = False, looks: bool = True) -> None:
-        self._run, self._looks, self._kinds = run, looks, set[int]()
-        self._answer = LiveAnswer(run.handle) if streams else None
-        self._looked, self._silent = time.monotonic() - APART_SECONDS, False
-        self.wanted = False
-
-    async def __aiter__(self) -> AsyncGenerator[Change, None]:
-        """Yield what is new, which may be nothing; the last one is the result."""
-        ending = asyncio.create_task(self._run.result())
-        reading = asyncio.create_task(self._read())
-        try:
-            while not ending.done():
-                await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-                with translated(self._run.id):
-                    new = Change() if ending.done() else await self._see()
-                if not ending.done():
-                    yield new
-            yield Change(await ending, ended=True)
-        finally:
-            reading.cancel()
-            ending.cancel()
-            await asyncio.gather(reading, ending, return_exceptions=True)
-
-    async def _read(self) -> None:
-        """Note the kinds of new events of this history and of those that follow it, for ever."""
-        while True:
-            with suppress(RPCError):
-                async for event in self._run.handle.fetch_history_events(wait_new_event=True):
-                    self._kinds.add(event.event_type)
-            # The run goes on in a new history, or the server is away.
-            await asyncio.sleep(LOOK_SECONDS)
-
-    async def _see(self) -> Change:
-        waited = time.monotonic() - self._looked
-        signals = {SIGNALED} if self._answer else set()
-        quiet = self._run.loop is BATCH and waited >= QUIET_SECONDS
-        news = self._kinds - WRITTEN - signals or self._silent or self.wanted or quiet
-        seen = Change()
-        if self._looks and waited >= APART_SECONDS and news:
-            # A signal's text is read below, whatever the record shows.
-            self._kinds &= signals
-            self._looked = time.monotonic()
-            seen = Change(await self._run.glance(), looked=True)
-            self._silent = seen.record is None
-        if self._answer and SIGNALED in self._kinds and not self._silent:
-            self._kinds.discard(SIGNALED)
-            seen = seen._replace(text=await self._answer.read())
-        return seen
-
-
-class LiveAnswer:
-    """The answer of a turn while it is written.
-
-    It is read by queries, which history does not keep: each poll by an update would stay in it.
-    """
-
-    def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
-        self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
-
-    async def read(self) -> str:
-        """Return what is written so far of the newest attempt; as before if no worker answers."""
-        try:
-            known = {"from_offset": self._offset}
-            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
-        except (RPCError, WorkflowQueryFailedError):
-            return self._written.text
-        for item in found["items"]:
-            # Anything else was not published by Mull.
-            with suppress(Exception):
-                payload = Payload.FromString(base64.b64decode(item["data"]))
-                piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
-                self._written = self._written.then(piece)
-        self._offset = found["next_offset"]
-        return self._written.text
 
 
 def sized(given: Any) -> Any:

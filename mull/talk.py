@@ -21,9 +21,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from mull.connection import TASK_QUEUE, cancellable, translated
 from mull.errors import MullError, RequestError, checked
-from mull.handle import LOOK_SECONDS, Run, described, find, sized
+from mull.handle import Run, described, find, sized
 from mull.keywords import MessageFields
 from mull.loops import SESSION, TURN
+from mull.news import LOOK_SECONDS
 from mull.request import PERSON_PRIORITY
 from mull.text import tally_words
 from mull.turn.result import ToolTurnResult

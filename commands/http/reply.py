@@ -24,8 +24,8 @@ from mull import (
     RunCancelledError,
     RunFailedError,
 )
-from mull.handle import News
 from mull.loops import TURN
+from mull.news import LOOK_SECONDS, News
 from mull.quota import AGAIN_SECONDS
 
 # Proxies close a connection on which nothing comes for a minute, some sooner.
@@ -164,7 +164,8 @@ class Reply(Response):
         """Yield what is new of the run, at last its end. Raises RefusedError and GoneError."""
         chat, spoke = self._chat, time.monotonic()
         streams = chat.stream and getattr(chat.request, "stream", False)
-        following = News(self._run, streams=streams, looks=_may_wait(chat))
+        looks = _may_wait(chat)
+        following = News(self._run, streams=streams, looks=looks, beat=LOOK_SECONDS)
         try:
             async with aclosing(aiter(following)) as news:
                 async for new in news:

@@ -162,6 +162,7 @@ def test_every_module_of_the_core_is_in_the_contract_of_purity() -> None:
         "mull.encryption",
         "mull.handle",
         "mull.keys",
+        "mull.news",
         "mull.nexus",
         "mull.plugin",
         "mull.settings",

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from activities.language_model.port import PermanentModelError
 from commands.http import reply
-from mull import handle
+from mull import news
 from tests.conftest import Handle, ended, served, until, until_asked
 from tests.scripted import ScriptedModel, reflection, routed
 from tests.scripted import reply as scripted_reply
@@ -113,7 +113,7 @@ async def test_while_nothing_comes_there_are_comments(
     """
     import_module("activities.language_model.litellm_model")
     monkeypatch.setattr(reply, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(handle, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(reply, "LOOK_SECONDS", 0.05)
     held = asyncio.Event()
     async with (
         served(client, ScriptedModel(sample=FIVE, held=held)),
@@ -136,7 +136,7 @@ async def test_a_turn_s_text_comes_while_it_is_written(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each piece once; in the end the pieces are the answer."""
-    monkeypatch.setattr(handle, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(news, "LOOK_SECONDS", 0.05)
     seen = asyncio.Event()
 
     async def writing(call: Any) -> str:
@@ -165,7 +165,7 @@ async def test_what_a_model_wrote_before_a_tool_call_stands_before_its_answer(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was sent, and can't be taken back; the last chunk has the answer alone."""
-    monkeypatch.setattr(handle, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(news, "LOOK_SECONDS", 0.05)
     seen = asyncio.Event()
 
     async def looking(call: Any) -> Any:

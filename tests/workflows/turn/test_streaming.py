@@ -29,7 +29,7 @@ from activities.language_model.port import ModelCall, TransientModelError
 from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.embedded import Place
 from mull.connection import STREAM_POLL, connect
-from mull.handle import LiveAnswer
+from mull.news import LiveAnswer
 from mull.replies import words_so_far
 from mull.turn.conversation import StreamedText
 from tests.conftest import until
