@@ -417,7 +417,7 @@ def test_the_error_of_a_slow_call_is_read() -> None:
     """The server shows its type alone."""
     handle: Any = Described(codec_of("main-1"))
     stored = str(handle.raw_description)
-    words = asyncio.run(follow._slow(Run[Any](handle, SESSION, handle)))
+    words = asyncio.run(follow.slow(Run[Any](handle, SESSION, handle)))
 
     assert "no such model" not in stored
     assert words is not None
@@ -429,7 +429,7 @@ def test_a_run_that_no_worker_can_read_says_so() -> None:
     handle: Any = Described(codec_of("main-1"), tries=3)
     said = "the worker can't go on with this run (attempt 3): its log says why"
 
-    assert asyncio.run(follow._slow(Run[Any](handle, SESSION, handle))) == said
+    assert asyncio.run(follow.slow(Run[Any](handle, SESSION, handle))) == said
     with pytest.raises(NoWorkerError, match=re.escape(said)):
         asyncio.run(Run[Any](handle, SESSION, handle).look())
 
