@@ -163,12 +163,7 @@ def hash_of(paths: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
-def _contents(folder: Path) -> dict[str, list[object]]:
-    """List the files of a folder with their sizes and hashes."""
-    found = dict[str, list[object]]()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != MANIFEST:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[path.relative_to(folder).as_posix()] = [path.stat().st_size, digest]
-    return found
+def _contents(folder: Path) -> dict[str, str]:
+    """Hash the files of a folder, each by its path there."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    return {path.relative_to(folder).as_posix(): hash_of([path]) for path in files}

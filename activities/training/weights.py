@@ -46,6 +46,10 @@ LONGEST = 4_096
 
 DEVICE, DTYPE = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
 
+# PyTorch prefers cuDNN's attention on Hopper GPUs. Where all scores of a token are very low, as for
+# padding before a text, its gradients are NaN in rows of 64 tokens, 192, 320 and so on:
+# https://github.com/pytorch/pytorch/issues/196678
+torch.backends.cuda.enable_cudnn_sdp(False)
 if DEVICE == "cpu":
     # Threads that contend for two cores take 20 times as long.
     torch.set_num_threads(1)

@@ -120,7 +120,7 @@ class RetroformerTrainingRequest(Tuning, Acting, Bounded):
     rollouts: int = rollout_option(3, "How often each task is tried.", common=True, ge=1, le=10)
     concurrency: int = rollout_option(4, "The most tasks tried at once.", ge=1, le=50)
     pairing: Pairing | None = training_option(
-        None, "Pairs: ordered by gain (the default), or a gain above 0 (positive)."
+        None, "Good is what gained more (ordered, the default), or gained at all (positive)."
     )
     temperature: float = rollout_option(
         0.0, "The planner's: low, as it is frozen.", ge=0, le=2, allow_inf_nan=False

@@ -466,6 +466,18 @@ def test_nothing_moved_is_said(base: Path, tmp_path: Path) -> None:
     assert any(said.startswith("Nothing moved") for said in asked.warnings)
 
 
+def test_padding_before_a_row_leaves_gradients_finite(base: Path) -> None:
+    """On a Hopper GPU cuDNN's attention makes them NaN at 192 tokens, so it is never used."""
+    model = load_policy(base)
+    mask = torch.ones(2, 192, dtype=torch.long, device=model.device)
+    mask[0, :9] = 0
+
+    model(input_ids=torch.full_like(mask, 5), attention_mask=mask).logits[:, 9:].sum().backward()
+
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert all(one.grad is not None and one.grad.isfinite().all() for one in model.parameters())
+
+
 def test_nan_gradient_ends_a_stage(base: Path, tmp_path: Path) -> None:
     """It would make all weights so, and the model write nothing that any library can sample."""
     broken, model = tmp_path / "broken", load_policy(base)
