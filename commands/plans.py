@@ -76,12 +76,18 @@ class Findings(NamedTuple):
 
 
 def found(
-    identity: str, batch: BatchResult, document: dict[str, Any], sheet: Sheet, failed: bool
+    identity: str,
+    batch: BatchResult,
+    document: dict[str, Any],
+    said: Iterable[str],
+    draw: Callable[[Any], Sheet],
+    *,
+    failed: bool,
 ) -> Findings:
-    """Build findings, with what every document of a measurement has."""
+    """Build findings: with what every document of a measurement has, and its sheet drawn of it."""
     counts = batch.model_dump(mode="json", exclude={"runs"})
-    whole = {"id": identity, **document, "batch": counts, "warnings": list(sheet.flags)}
-    return Findings(whole, sheet, failed)
+    whole = {"id": identity, **document, "batch": counts, "warnings": list(said)}
+    return Findings(whole, draw(whole), failed)
 
 
 def unmade(batch: BatchResult, what: str) -> Iterator[str]:

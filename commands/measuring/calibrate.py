@@ -21,6 +21,7 @@ from mull.critique.calibration import PASS_AT, Calibration, Example, Scored
 from mull.critique.estimates import RESAMPLES, Bin, Estimate
 from mull.critique.evaluation import Evaluation
 from mull.critique.request import ReflectOnResultRequest
+from mull.request import Record
 from mull.sheet import EMBEDDED, Chart, Curve, Sheet, Table, Verdict, table
 from mull.text import tally_words, terminal_safe, usd
 
@@ -181,8 +182,11 @@ def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence
     failed = all(one.score is None for one in scored)
     document = {
         "examples": len(plan.examples),
-        "criteria": plan.judging.criteria,
+        "criteria": plan.judging.model_dump(mode="json")["criteria"],
         "pass_at": plan.pass_at,
+        "repeats": plan.repeats,
+        "reversed": plan.turned,
+        "guardrails": bool(plan.judging.guardrails),
         "resamples": RESAMPLES,
         "judges": [judge.model_dump(mode="json") for judge in judges],
         "evaluations": [
@@ -190,29 +194,52 @@ def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence
             for one in scored
         ],
     }
-    size = tally_words(len(plan.examples), "labelled draft")
-    criteria = ", ".join(one.name for one in plan.judging.judged_by)
-    turned = ", and 1 with the criteria reversed" if plan.turned else ""
+    return found(identity, batch, document, said, sheet_of, failed=failed)
+
+
+class Document(Record):
+    """What the JSON of a calibration has for its sheet; earlier ones say less."""
+
+    id: str
+    examples: int
+    criteria: Any
+    pass_at: float
+    repeats: int | None = None
+    reversed: bool = False
+    guardrails: bool | None = None
+    judges: tuple[Calibration, ...]
+    batch: BatchResult
+    warnings: tuple[str, ...]
+
+
+def sheet_of(document: Any) -> Sheet:
+    """Draw the JSON of a calibration. Raises ValueError."""
+    known = Document.model_validate(document)
+    judging = ReflectOnResultRequest(query="-", criteria=known.criteria)
+    size, judges = tally_words(known.examples, "labelled draft"), known.judges
+    turned = ", and 1 with the criteria reversed" if known.reversed else ""
+    guardrails = {True: "as in the loop", False: "none", None: ""}[known.guardrails]
     groups = [
         judges[start : start + JUDGES_A_TABLE] for start in range(0, len(judges), JUDGES_A_TABLE)
     ]
+    names = ", ".join(one.name for one in judging.judged_by)
     facts = {
-        "batch": identity,
-        "criteria": f"{plan.judging.criteria_name}: {criteria}",
-        "evaluations": f"{plan.repeats} of each draft{turned}",
-        "pass": f"a label of {plan.pass_at:g} or more",
-        "guardrails": "as in the loop" if plan.judging.guardrails else "none",
-        "spent": cost_words(batch),
+        "batch": known.id,
+        "criteria": f"{judging.criteria_name}: {names}",
+        "evaluations": f"{known.repeats} of each draft{turned}" if known.repeats else "",
+        "pass": f"a label of {known.pass_at:g} or more",
+        "guardrails": guardrails,
+        "spent": cost_words(known.batch),
         "best": "the value of a perfect judge",
     }
-    sheet = Sheet(
+    failed = all(judge.evaluations == judge.failed_evaluations for judge in judges)
+    return Sheet(
         subject="How good is the judge?",
         verdict=Verdict(
-            words=f"{tally_words(len(plan.judges), 'judge')}, {size}",
-            tone="bad" if failed else "plain",
+            words=f"{tally_words(len(judges), 'judge')}, {size}", tone="bad" if failed else "plain"
         ),
-        facts=facts_of(facts),
-        flags=said,
+        facts=facts_of({name: words for name, words in facts.items() if words}),
+        flags=known.warnings,
         charts=tuple(
             diagram(judge.judge, AXIS, judge.reliability, "mean label", "mean score")
             for judge in judges
@@ -223,7 +250,6 @@ def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence
             *(_bins(judge) for judge in judges),
         ),
     )
-    return found(identity, batch, document, sheet, failed)
 
 
 def evaluations(plan: JudgePlan, reads: Sequence[Read]) -> list[Scored]:

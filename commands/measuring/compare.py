@@ -208,17 +208,32 @@ def findings(
         "comparison": comparison.model_dump(mode="json"),
         "outcomes": [one.model_dump(mode="json") for one in outcomes],
     }
-    questions = tally_words(len(plan.questions), "question")
-    sheet = Sheet(
+    return found(identity, batch, document, said, sheet_of, failed=failed)
+
+
+class Document(Record):
+    """What the JSON of a comparison has for its sheet."""
+
+    id: str
+    questions: int
+    comparison: Comparison
+    outcomes: tuple[Outcome, ...]
+    warnings: tuple[str, ...]
+
+
+def sheet_of(document: Any) -> Sheet:
+    """Draw the JSON of a comparison. Raises ValueError."""
+    known = Document.model_validate(document)
+    compared, questions = known.comparison, tally_words(known.questions, "question")
+    failed = all(one.error is not None for one in known.outcomes)
+    methods = ", ".join(one.method for one in compared.methods)
+    return Sheet(
         subject="Is reflection worth its cost?",
-        verdict=Verdict(
-            words=f"{questions} by {', '.join(plan.methods)}", tone="bad" if failed else "plain"
-        ),
-        facts=(Fact(label="batch", value=identity), *_costs(comparison, outcomes)),
-        flags=said,
-        tables=(_methods(comparison), _changes(comparison)),
+        verdict=Verdict(words=f"{questions} by {methods}", tone="bad" if failed else "plain"),
+        facts=(Fact(label="batch", value=known.id), *_costs(compared, known.outcomes)),
+        flags=known.warnings,
+        tables=(_methods(compared), _changes(compared)),
     )
-    return found(identity, batch, document, sheet, failed)
 
 
 def _outcome(plan: MethodPlan, read: Read) -> Outcome:

@@ -33,7 +33,7 @@ from mull.sampling.replay import (
 from mull.sampling.request import AnswerKind, SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult
 from mull.sampling.rules import Rule, Stopping
-from mull.sheet import Sheet, Table, Verdict, table
+from mull.sheet import Chart, Curve, Sheet, Table, Verdict, table
 from mull.text import percent, tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
@@ -176,15 +176,18 @@ def replay(
         shown = maps.sheet(made, bins, _remarks(questions, max_responses, hurries=hurries))
     else:
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
+        draw = partial(orderings, most=max_responses, count=reorderings, sample=chance.sample)
+        cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
+        further = {
+            "cascades": [each.model_dump(mode="json") for each in cascades],
+            "warnings": list(_remarks(questions, max_responses)),
+        }
         document = {
             "questions": len(questions),
             "rules": {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()},
+            **{name: found for name, found in further.items() if found},
         }
-        draw = partial(orderings, most=max_responses, count=reorderings, sample=chance.sample)
-        cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
-        if cascades:
-            document["cascades"] = [each.model_dump(mode="json") for each in cascades]
-        shown = sheet(questions, outcomes, max_responses, cascades)
+        shown = sheet_of(document)
     if as_json:
         print_json(document)
     else:
@@ -302,16 +305,25 @@ def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> 
     return json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def sheet(
-    questions: Sequence[Recorded],
-    outcomes: dict[str, RuleOutcome],
-    max_responses: int,
-    cascades: Sequence[Cascade] = (),
-) -> Sheet:
-    """Show what each rule costs and how often it is right, the cheapest first, and cascades."""
+class Document(Record):
+    """What the JSON of a replay has for its sheet."""
+
+    questions: int
+    rules: dict[str, RuleOutcome]
+    cascades: tuple[Cascade, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def sheet_of(document: Any) -> Sheet:
+    """Draw the JSON of a replay: each rule's cost and accuracy, the cheapest first, and cascades.
+
+    Raises ValueError.
+    """
+    known = Document.model_validate(document)
+    outcomes = known.rules
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
-    known = all(outcome.tokens is not None for outcome in outcomes.values())
-    lengths = ("tokens", "latency") if known else ()
+    measured = all(outcome.tokens is not None for outcome in outcomes.values())
+    lengths = ("tokens", "latency") if measured else ()
     named = ("calls", "rounds", "saved", *lengths, "accuracy", "95 % interval")
     rules = table(
         "Rules",
@@ -319,12 +331,21 @@ def sheet(
         ((name, *_cells(outcome, lengths)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
     )
-    said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
+    said = f"{tally_words(known.questions, 'question')} by {tally_words(len(outcomes), 'rule')}"
+    curves = tuple(
+        Curve(name=name, points=tuple(getattr(outcome, name) for _, outcome in ranked))
+        for name in ("accuracy", "saved")
+    )
+    places = tuple(name for name, _ in ranked)
+    chart = Chart(
+        title="What calls buy", axis="rules, the cheapest first", curves=curves, places=places
+    )
     return Sheet(
         subject="Which stopping rule?",
         verdict=Verdict(words=said),
-        flags=tuple(_remarks(questions, max_responses)),
-        tables=(rules, *([_cascade_table(cascades)] if cascades else ())),
+        flags=known.warnings,
+        charts=(chart,) if len(ranked) > 2 else (),
+        tables=(rules, *([_cascade_table(known.cascades)] if known.cascades else ())),
     )
 
 

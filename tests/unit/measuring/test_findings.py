@@ -1,5 +1,6 @@
 """What is said with the numbers of a calibration and of a comparison, and their sheets."""
 
+import json
 from typing import Any
 
 import pytest
@@ -97,6 +98,21 @@ def test_a_calibration_s_sheet() -> None:
     label, score = sheet.charts[0].curves
     assert (len(label.points), label.points[-1], score.points[-1]) == (4, 1.0, 0.9)
     assert "d0" not in str(sheet)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_document_alone_makes_the_sheet(own: bool) -> None:
+    """Also that of an earlier version, which does not say how often drafts were judged."""
+    found = calibrated([0.9, 0.1, 0.8, 0.3, None])
+    document = json.loads(json.dumps(found.document))
+    later = ("repeats", "reversed", "guardrails")
+    kept = {name: one for name, one in document.items() if own or name not in later}
+
+    sheet = calibrate.sheet_of(kept)
+
+    facts = {fact.label for fact in found.sheet.facts} - {fact.label for fact in sheet.facts}
+    assert facts == (set() if own else {"evaluations", "guardrails"})
+    assert sheet.model_copy(update={"facts": ()}) == found.sheet.model_copy(update={"facts": ()})
 
 
 def test_a_judge_s_name_can_do_nothing_to_the_page() -> None:

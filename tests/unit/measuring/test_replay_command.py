@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
+from commands.measuring.replay import sheet_of
 from mull.sampling.rules import Rule
 from tests.unit.measuring.commands import replayed, run, written
 
@@ -50,6 +51,20 @@ def test_what_is_right(tmp_path: Path, line: str, kind: str, accuracy: float) ->
     options = ("--rule", "fixed", "--reorderings", "1", "--answers", kind)
 
     assert replayed(written(tmp_path, line), *options)["rules"]["fixed"]["accuracy"] == accuracy
+
+
+def test_the_document_alone_makes_the_sheet(tmp_path: Path) -> None:
+    """With its remarks, and a curve of what calls buy where there are three rules or more."""
+    document = replayed(written(tmp_path, UNANIMOUS, UNKNOWN), "--answers", "text")
+
+    sheet = sheet_of(json.loads(json.dumps(document)))
+
+    assert [table.title for table in sheet.tables] == ["Rules"]
+    assert len(sheet.tables[0].rows) == len(get_args(Rule))
+    assert sheet.flags[-1] == "1 have neither gold nor ok, and do not count for the accuracy."
+    accuracy, saved = sheet.charts[0].curves
+    assert len(accuracy.points) == len(saved.points) == len(get_args(Rule))
+    assert sheet.charts[0].places == tuple(row[0] for row in sheet.tables[0].rows)
 
 
 NUMBERS = '{"gold": "4", "answers": ["$4.00", "4", "5"], "kind": "number"}'
