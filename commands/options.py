@@ -3,7 +3,7 @@
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -30,7 +30,6 @@ from commands.command import (
     Json,
     NewId,
     called_with,
-    checked,
     fail,
     option_of,
     options_of,
@@ -248,9 +247,8 @@ def place_of(kind: Literal["folder", "file"], given: str) -> str:
     return place
 
 
-def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
-    """Read a file of JSON as this type, or exit with an error that says what is expected."""
-    text = read_file(option, path)
+def parse_json(kind: Any, expected: str, text: str) -> Any:
+    """Read JSON as this type. Raises ValueError, which says what is expected."""
     try:
         value = unambiguous_json(text)
         # None is an option that is not given.
@@ -262,21 +260,39 @@ def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
             if isinstance(cause, json.JSONDecodeError)
             else ""
         )
-        fail(f"{option}: {path}: {explain(error)}{at}; expected {expected}.")
+        raise ValueError(f"{explain(error)}{at}; expected {expected}") from None
 
 
-def _read_settings(option: str, settings: Sequence[str]) -> Any:
+def _read_json(kind: Any, expected: str, option: str, path: Path) -> Any:
+    """Read a file of JSON as this type, or exit with an error."""
+    text = read_file(option, path)
+    try:
+        return parse_json(kind, expected, text)
+    except ValueError as error:
+        fail(f"{option}: {path}: {error}.")
+
+
+def parse_settings(settings: Iterable[str]) -> SamplingOptions:
+    """Read NAME=VALUE, each once, but for `stop`. Raises ValueError."""
     given: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            fail(f"{option}: expected NAME=VALUE, such as top_p=0.9.")
+            raise ValueError("expected NAME=VALUE, such as top_p=0.9")
         # Each stop is one more text to stop at.
         given[name] = (*given.get(name, ()), value) if name == "stop" else value
-    return checked(SamplingOptions, given, option)
+    return SamplingOptions(**given)
 
 
-def _split(_: str, given: str) -> list[str]:
+def _read_settings(option: str, settings: Sequence[str]) -> SamplingOptions:
+    try:
+        return parse_settings(settings)
+    except ValueError as error:
+        fail(f"{option}: {explain(error)}.")
+
+
+def split_names(given: str) -> list[str]:
+    """List names that stand between commas."""
     return [name.strip() for name in given.split(",") if name.strip()]
 
 
@@ -296,7 +312,7 @@ READERS: dict[Form | None, Reader] = {
     ),
     "json": Reader(_read_json, Path, "FILE"),
     "settings": Reader(_read_settings, list[str], "NAME=VALUE"),
-    "names": Reader(_split, str, "A,B"),
+    "names": Reader(lambda _, given: split_names(given), str, "A,B"),
     "model": Reader(lambda _, given: given, str, "MODEL"),
     "models": Reader(lambda _, given: given, list[str], "MODEL"),
 }
@@ -367,6 +383,13 @@ def _grouped(kind: Any) -> list[inspect.Parameter]:
     return found
 
 
+def value_of(option: Option, field: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[str]]:
+    """Return the part of a field's schema that says what a value is, and the choices, if any."""
+    value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
+    known = option.choices or value.get("enum", ())
+    return value, known or ([value["const"]] if "const" in value else [])
+
+
 def _options(
     name: str, field: Mapping[str, Any], option: Option, flag: str, panel: str
 ) -> list[inspect.Parameter]:
@@ -374,9 +397,7 @@ def _options(
 
     What follows `__` in a parameter's name is not part of the field's.
     """
-    value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
-    known = option.choices or value.get("enum", ())
-    choices = known or ([value["const"]] if "const" in value else [])
+    value, choices = value_of(option, field)
     few = "|".join(choices)
     kind: Any
     if option.form is not None:
@@ -390,7 +411,7 @@ def _options(
     off = kind is bool and field.get("default")
     shown = typer.Option(
         f"--no-{name.replace('_', '-')}" if off else flag,
-        help=_help(option, field, value, choices if len(few) > FEW else ()),
+        help=help_of(option, field, value, choices if len(few) > FEW else ()),
         metavar=metavar,
         envvar=option.variable,
         autocompletion=names_of(name) if name in NAMED else None,
@@ -412,7 +433,7 @@ def _parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
     return inspect.Parameter(name, keyword, default=default, annotation=kind)
 
 
-def _help(
+def help_of(
     option: Option, field: Mapping[str, Any], value: Mapping[str, Any], choices: Sequence[str]
 ) -> str:
     """Format a field's description with its choices or its range, and its default."""

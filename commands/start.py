@@ -286,14 +286,21 @@ def _tests(path: Path) -> dict[str, str]:
     """Read a file of tests, or exit if it is not Python, before any model is called."""
     known = {"name": path.name, "text": command.read_file("--tests", path)}
     command.checked(TestFile, known, "--tests")
-    if path.suffix == ".py":
+    if fault := python_fault(**known):
+        fail(f"--tests: {path} is not Python: {fault}.")
+    return known
+
+
+def python_fault(name: str, text: str) -> str:
+    """Say why a text is not Python; empty if it is, or its name is not that of a file of Python."""
+    if name.endswith(".py"):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ast.parse(known["text"], path.name)
+                ast.parse(text, name)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            fail(f"--tests: {path} is not Python: {error}.")
-    return known
+            return str(error)
+    return ""
 
 
 def unused(request: Request, given: Collection[str]) -> list[str]:

@@ -386,11 +386,14 @@ class Client:
             raise no_worker(missing)
 
 
-def new_id(command: str, text: str) -> str:
-    """Build a readable workflow id: the command, a few words, eight random characters."""
+def new_id(command: str, text: str, key: str = "") -> str:
+    """Build a readable workflow id: the command, a few words, eight characters of `key`.
+
+    Without a key they are random.
+    """
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
     slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
-    return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
+    return "-".join(part for part in (command, slug, (key or uuid.uuid4().hex)[:8]) if part)
 
 
 def request_of(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> RequestT:

@@ -15,12 +15,12 @@ from temporalio.service import RPCError
 
 from commands.html.rendering import STATIC
 from commands.http.chat import RefusedError
-from commands.web import runs
+from commands.web import forms, runs
 from commands.web.rendering import Page, is_fragment, render
 from mull import MullError, NoServerError, NoWorkerError, RequestError
 from mull.connection import refused
 
-ROOMS = (runs,)
+ROOMS = (runs, forms)
 STATUS: dict[type[MullError], int] = {RequestError: 400, NoServerError: 503, NoWorkerError: 503}
 logger = logging.getLogger("mull.page")
 
