@@ -83,7 +83,7 @@ def page(
             browser_key(),
             behind,
             read_only=read_only,
-            announce=lambda link: tell(f"The page, for one browser: {link}"),
+            announce=lambda link: tell(f"The page, for a browser that is new: {link}"),
         )
         if behind:
             tell(f"The page is at {behind.origin}, for what {proxy} sends")

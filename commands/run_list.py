@@ -116,12 +116,13 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool, texts: b
     clear = texts or client.data_converter.payload_codec is None
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
-    asked = doubt = turns = None
+    asked = doubt = turns = probability = None
     # The SDK raises a KeyError for an unknown encoding, and a codec any error.
     with suppress(UnreadableError, MullError, RPCError, ValueError, KeyError, RuntimeError):
         if clear:
             asked = await run.memo_value(ASKED, None, type_hint=str)
             doubt = await run.memo_value("doubt", None, type_hint=str)
+            probability = await run.memo_value("probability_right", None, type_hint=float)
         if newest and loop is SESSION:
             its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
             turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
@@ -139,6 +140,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool, texts: b
         "asked": asked,
         "turns": turns,
         "doubt": doubt,
+        "probability": probability,
         **{name: found.get(name) for name in SHOWN},
     }
 
@@ -157,7 +159,9 @@ def ended_words(row: Row) -> str | None:
 
 
 def result_words(row: Row) -> str:
-    """Return the measure that fits the run's type: agreement, score, drafts or episodes."""
+    """Return the measure that fits a run: probability, agreement, score, drafts or episodes."""
+    if row.get("probability") is not None:
+        return f"probability {row['probability']:.2f}"
     if row["MullConfidence"] is not None:
         return f"agreement {row['MullConfidence']:.2f}"
     if row["MullScore"] is not None:

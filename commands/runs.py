@@ -20,13 +20,12 @@ from commands.command import (
     fail,
     place_for,
     print_json,
-    run_page,
     tell,
     write_file,
 )
 from commands.follow import ended_badly, follow, print_record, say_further, show_result
-from commands.found import reach
-from commands.html.rendering import RunFacts, page_html
+from commands.found import facts_of, last_sheet, reach
+from commands.html.rendering import page_html
 from commands.measuring.replay import log_line
 from commands.options import Wanted
 from commands.run_list import (
@@ -121,24 +120,9 @@ async def report(
     if found.goes_on:
         fail(f"the run has not ended. Follow it with `mull watch {run}`.")
     place = place_for("--html", html)
-    try:
-        result = await found.result()
-    except (RunFailedError, RunCancelledError) as error:
-        said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, error.exit_code)
     request = await found.request()
-    seen = found.description
-    facts = RunFacts(
-        run,
-        seen.run_id,
-        seen.start_time,
-        seen.close_time,
-        run_page(run, seen.run_id),
-        request.model_dump(mode="json", exclude={"calibration"}, exclude_none=True)
-        if request
-        else {},
-    )
-    write_file(place, page_html(found.loop.sheet(result, request), facts))
+    sheet = await last_sheet(found, request)
+    write_file(place, page_html(sheet, facts_of(found, request)))
     return Exit.DONE
 
 

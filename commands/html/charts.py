@@ -8,7 +8,9 @@ from mull.sheet import Chart, Curve
 
 # The chart: its size, its margins, and how much fits into it.
 WIDTH, LEFT, RIGHT, TOP = 860, 44, 190, 30
-HEIGHT, LANE, BOTTOM = 286, 44, 44
+# A curve is drawn as high as it is worth: for each of its points, up to a whole chart.
+HEIGHT, LEAST, FOR_A_POINT = 240, 90, 12
+LANE, BOTTOM = 44, 44
 LEVELS_LEFT = 150
 LABEL_GAP = 15
 MOST_MARKS = 80
@@ -29,7 +31,9 @@ def drawing(chart: Chart) -> dict[str, object]:
     count = max((len(curve.points) for curve in chart.curves), default=0)
     left = LEVELS_LEFT if chart.levels else LEFT
     across = WIDTH - left - RIGHT
-    down = LANE * max(1, len(chart.levels) - 1) if chart.levels else HEIGHT
+    down = min(HEIGHT, LEAST + FOR_A_POINT * count)
+    if chart.levels:
+        down = LANE * max(1, len(chart.levels) - 1)
 
     def x(place: float) -> float:
         return round(left + place * across / max(count, 1), 1)

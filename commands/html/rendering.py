@@ -1,7 +1,6 @@
 """Render templates; of a sheet one file to keep, send and print, which loads and runs nothing."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,19 +12,26 @@ from markupsafe import Markup
 
 from commands.html.charts import drawing
 from mull.details import cell_words
-from mull.sheet import Sheet
-from mull.text import neutral, terminal_safe
+from mull.request import Request
+from mull.sheet import Chart, Sheet
+from mull.text import neutral, spaced, tally_words, terminal_safe, usd
 
 STATIC = Path(__file__).with_name("static")
 STYLE = STATIC / "page.css"
 CELL_COLUMNS = 600
+# Of a chart: two points are read faster as numbers.
+FEWEST = 3
+UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+JUST_NOW = 10
+# A map of calibration has thousands of numbers.
+UNSHOWN = {"calibration"}
 
 
 class RunFacts(NamedTuple):
     """What a page shows of a run besides its sheet.
 
     `started` and `closed` are aware times; `web_ui` is the run's address, linked if it is http
-    or https; `settings` are the request's fields.
+    or https; `request` is what it was asked.
     """
 
     workflow_id: str
@@ -33,7 +39,7 @@ class RunFacts(NamedTuple):
     started: datetime | None = None
     closed: datetime | None = None
     web_ui: str | None = None
-    settings: Mapping[str, object] | None = None
+    request: Request | None = None
 
 
 def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
@@ -49,16 +55,30 @@ def shown(sheet: Sheet, run: RunFacts | None = None) -> dict[str, object]:
     return {
         "sheet": sheet,
         "title": terminal_safe(f"Mull: {sheet.subject}", 80),
-        "charts": [drawing(chart) for chart in sheet.charts],
+        "charts": [drawing(chart) for chart in sheet.charts if _places(chart) >= FEWEST],
         "tables": [table for table in (*sheet.tables, *decisions) if table.rows],
         "run": run,
         "linked": bool(run and run.web_ui and _is_web(run.web_ui)),
-        "settings": _settings(run, sheet.subject) if run else [],
+        "settings": _settings(run.request, sheet.subject, chosen=True) if run else [],
+        "defaults": _settings(run.request, sheet.subject, chosen=False) if run else [],
     }
 
 
-def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
-    """List the fields of a request that have a value, without the question itself."""
+def _places(chart: Chart) -> int:
+    return max((len(curve.points) for curve in chart.curves), default=0)
+
+
+def _settings(request: Request | None, subject: str, *, chosen: bool) -> list[tuple[str, str]]:
+    """List the fields of a request that differ from their defaults, or those that do not.
+
+    Neither those without a value are listed, nor what the run is about.
+    """
+    if request is None:
+        return []
+    differ = request.model_dump(
+        mode="json", exclude=UNSHOWN, exclude_defaults=True, exclude_none=True
+    )
+    whole = request.model_dump(mode="json", exclude=UNSHOWN, exclude_none=True)
     return [
         (
             name,
@@ -66,8 +86,8 @@ def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
                 value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 400
             ),
         )
-        for name, value in (run.settings or {}).items()
-        if value not in (None, (), [], {}) and value != subject
+        for name, value in (differ if chosen else whole).items()
+        if value not in ([], {}) and value != subject and (name in differ) == chosen
     ]
 
 
@@ -81,6 +101,16 @@ def _rendered(markdown: str) -> Markup:
     reader.validateLink = _is_web  # type: ignore[assignment]
     # An entity may stand for a character that must not be shown.
     return Markup(neutral(reader.render(markdown)))  # noqa: S704 - it escapes what it is given
+
+
+def _ago(moment: datetime) -> Markup:
+    """Say how long ago something was, in the largest unit that fits, with the exact time."""
+    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    size, unit = next((one for one in UNITS if seconds >= one[0]), (1, "second"))
+    words = f"{tally_words(seconds // size, unit)} ago" if seconds >= JUST_NOW else "just now"
+    exact = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    at = moment.isoformat(timespec="seconds")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at, exact, words)
 
 
 @cache
@@ -102,6 +132,9 @@ def templates() -> Environment:
     found.filters["rendered"] = _rendered
     # Keeps a per cent sign on the line of its number.
     found.filters["unbroken"] = lambda words: words.replace(" %", "\u00a0%")
+    found.filters["ago"] = _ago
+    found.filters["usd"] = usd
+    found.filters["spaced"] = spaced
     found.filters["time"] = lambda moment: (
         f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
     )

@@ -2,42 +2,124 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from temporalio.client import WorkflowExecutionStatus
 
+from commands.found import status_words
 from commands.run_list import HERE, batches_done, ended_words, list_runs, result_words, waits
 from commands.web.rendering import page_of, render
 from mull import RequestError
+from mull.loops import LOOPS
+from mull.sheet import FAILED, GOOD, Tone
 
 ROWS = 25
+SINCE = {
+    "hour": ("the last hour", timedelta(hours=1)),
+    "day": ("the last 24 hours", timedelta(days=1)),
+    "week": ("the last 7 days", timedelta(days=7)),
+    "month": ("the last 30 days", timedelta(days=30)),
+}
+# A run that has gone on in a new history is listed by that one.
+STATUSES = {
+    str(status_words(one)): "".join(part.title() for part in one.name.split("_"))
+    for one in WorkflowExecutionStatus
+    if one is not WorkflowExecutionStatus.CONTINUED_AS_NEW
+}
+MODEL = re.compile(r"[\w.:/@+-]{1,160}")
+
+
+def _stop_reasons() -> Iterator[str]:
+    """Yield the reasons for which any run stops."""
+    for loop in LOOPS:
+        for kind in get_args(loop.result.model_fields["stop_reason"].annotation):
+            yield from (one for one in get_args(kind) if isinstance(one, str))
+
+
+CHOICES: Mapping[str, Mapping[str, str]] = {
+    "command": {loop.command: f"WorkflowType = '{loop.workflow}'" for loop in LOOPS},
+    "outcome": {
+        **{name: f"ExecutionStatus = '{known}'" for name, known in STATUSES.items()},
+        **{one: f"MullStopReason = '{one}'" for one in sorted({*_stop_reasons()})},
+    },
+    "uncertainty": {one: f"MullUncertainty = '{one}'" for one in ("low", "medium", "high")},
+    "waiting": {"1": "MullNeedsReview = true AND ExecutionStatus = 'Running'"},
+}
+
+
+def filter_of(chosen: Mapping[str, str], now: datetime) -> str:
+    """Build Temporal's list filter of what was chosen. Raises RequestError, and quotes no value."""
+    parts = [HERE]
+    for name, known in CHOICES.items():
+        if value := chosen.get(name):
+            if value not in known:
+                raise RequestError(f"{name}: this is not one of its choices", field=name)
+            parts.append(known[value])
+    if model := chosen.get("model", "").strip():
+        if not MODEL.fullmatch(model):
+            said = "expected the beginning of a model's name, such as openai/"
+            raise RequestError(f"model: {said}", field="model")
+        parts.append(f"MullModel STARTS_WITH '{model}'")
+    if since := chosen.get("since"):
+        if since not in SINCE:
+            raise RequestError("since: this is not one of its choices", field="since")
+        parts.append(f"StartTime > '{(now - SINCE[since][1]).isoformat()}'")
+    return " AND ".join(parts)
 
 
 async def runs(request: Request) -> Response:
     """Show the list of runs."""
-    client = page_of(request).client.temporal
+    client, chosen = page_of(request).client.temporal, dict(request.query_params)
     try:
-        token = base64.urlsafe_b64decode(request.query_params.get("page", "").encode())
+        token = base64.urlsafe_b64decode(chosen.pop("page", "").encode())
     except (binascii.Error, ValueError):
-        raise RequestError("this address is not one of a page of the list") from None
-    parts: Sequence[str] = [HERE]
-    found = await list_runs(client, " AND ".join(parts), ROWS, token or None, texts=True)
+        raise RequestError("this address is not that of a list", "Go to the runs.") from None
+    where = filter_of(chosen, datetime.now(UTC))
+    found = await list_runs(client, where, ROWS, token or None, texts=True)
     if found is None:
-        raise RequestError("the server can't read this filter")
+        said = "the server can't read this filter: it lacks Mull's search attributes"
+        raise RequestError(said, "Register them with `mull register`.")
     done = await batches_done(client, found.rows)
-    rows = [
-        {
-            **row,
-            "ended": done.get(row["run_id"]) or ended_words(row) or "",
-            "result": result_words(row),
-            "waits": waits(row),
-        }
-        for row in found.rows
-    ]
-    further = base64.urlsafe_b64encode(found.token).decode() if found.token else ""
-    return render(request, "runs.html.j2", rows=rows, further=further)
+    chosen = {name: value for name, value in chosen.items() if value}
+    further = {**chosen, "page": base64.urlsafe_b64encode(found.token or b"").decode()}
+    return render(
+        request,
+        "runs.html.j2",
+        rows=[_shown(row, done.get) for row in found.rows],
+        further=f"?{urlencode(further)}" if found.token else "",
+        first=not token,
+        chosen=chosen,
+        choices=CHOICES,
+        statuses=STATUSES,
+        since=SINCE,
+    )
+
+
+def _shown(row: Mapping[str, Any], done: Callable[[str], str | None]) -> dict[str, Any]:
+    """Say of a row how the run stands, and how good that is."""
+    reason = row["MullStopReason"]
+    tone: Tone = "good" if reason in GOOD and not row["doubt"] else "warning"
+    if row["status"] == "running":
+        tone = "running"
+    elif row["status"] != "completed" or reason in FAILED:
+        tone = "bad"
+    command = next(loop.command for loop in LOOPS if loop.workflow == row["workflow"])
+    return {
+        **row,
+        "command": command,
+        "tone": tone,
+        "ended": done(row["run_id"]) or ended_words(row) or "",
+        "result": result_words(row),
+        "waits": waits(row),
+        "at": datetime.fromisoformat(row["started"]),
+    }
 
 
 ROUTES = (Route("/", runs),)

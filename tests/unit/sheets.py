@@ -17,6 +17,7 @@ from mull.critique.sheet import sheet as reflect_sheet
 from mull.multipath.sheet import sheet as agent_sheet
 from mull.run import RunState, Spending, usage
 from mull.sampling.loop import Sampling
+from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.sheet import sheet as ask_sheet
 from mull.sheet import (
     Chart,
@@ -53,7 +54,7 @@ FACTS = RunFacts(
     started=datetime.fromisoformat("2026-03-01T14:00:00+02:00"),
     closed=START + timedelta(seconds=12.34),
     web_ui="http://127.0.0.1:8233/namespaces/default/workflows/a/b/history",
-    settings={"question": "What is 3 * 43?", "rule": "combined", "seed": None, "tests": {"a": 1}},
+    request=SelfConsistencyRequest(question="What is 3 * 43?", rule="ahead_by", seed=7),
 )
 
 

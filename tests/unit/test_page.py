@@ -6,6 +6,7 @@ import pytest
 from markupsafe import escape
 
 from commands.html.rendering import RunFacts, page_html
+from mull.sampling.request import SelfConsistencyRequest
 from mull.sheet import Sheet, Text
 from mull.text import neutral
 from tests.unit.sheets import ASKED, FACTS, HOSTILE, SHEETS
@@ -57,7 +58,8 @@ def test_a_page_is_whole_and_loads_nothing(shown: Sheet) -> None:
 
 def test_everything_from_outside_is_escaped() -> None:
     """Text of models, people and callers is shown as it is, its control characters as pictures."""
-    run = RunFacts(HOSTILE, HOSTILE, web_ui=f"http://x/{HOSTILE}", settings={HOSTILE: HOSTILE})
+    asked = SelfConsistencyRequest(question="?", context=(HOSTILE,))
+    run = RunFacts(HOSTILE, HOSTILE, web_ui=f"http://x/{HOSTILE}", request=asked)
 
     page = page_html(SHEETS["hostile"], run)
 
