@@ -1,0 +1,54 @@
+"""What an error of the page looks like, and what its log says of it."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from temporalio.service import RPCError, RPCStatusCode
+
+from mull import MullError, NoWorkerError, RequestError
+from tests.unit.web.doors import Links, entered, served
+
+
+def failing(error: Exception) -> Callable[[Request], Awaitable[Response]]:
+    async def fail(_: Request) -> Response:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (
+            RequestError("no run has this id", "List them."),
+            400,
+            ["No run has this id.", "List them."],
+        ),
+        (NoWorkerError("no worker <b>"), 503, ["No worker &lt;b&gt;."]),
+        (MullError("odd"), 500, ["Odd."]),
+        (RPCError("gone", RPCStatusCode.UNAVAILABLE, b""), 503, ["connection", "Runs continue"]),
+        (ValueError("what a run says"), 500, ["The page itself failed."]),
+    ],
+)
+async def test_an_error_is_a_page_or_a_part_of_one(
+    error: Exception, status: int, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says what happened and what to do; the words of a fault are neither shown nor logged."""
+    links = Links()
+    app = served(links)
+    app.add_route("/fails", failing(error))
+    own = await entered(links, app)
+
+    with caplog.at_level(logging.INFO):
+        whole = await own.get("/fails")
+        part = await own.get("/fails", headers={"HX-Request": "true"})
+
+    assert [whole.status_code, part.status_code] == [status, status]
+    assert all(words in whole.text and words in part.text for words in said)
+    assert ("<html" in whole.text, "<html" in part.text) == (True, False)
+    assert 'role="alert"' in part.text
+    assert "what a run says" not in whole.text + part.text + caplog.text
+    assert ("ValueError at" in caplog.text) == isinstance(error, ValueError)

@@ -1,0 +1,41 @@
+"""The filters of the list of runs."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from commands.web.runs import CHOICES, filter_of
+from mull import RequestError
+
+NOW = datetime(2026, 3, 8, 12, tzinfo=UTC)
+ALL = "ExecutionStatus != 'ContinuedAsNew'"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "part"),
+    [
+        ({"command": "ask"}, "WorkflowType = 'SelfConsistencyWorkflow'"),
+        ({"outcome": "timed_out"}, "ExecutionStatus = 'TimedOut'"),
+        ({"outcome": "cancelled"}, "ExecutionStatus = 'Canceled'"),
+        ({"outcome": "no_consensus"}, "MullStopReason = 'no_consensus'"),
+        ({"uncertainty": "high"}, "MullUncertainty = 'high'"),
+        ({"waiting": "1"}, "MullNeedsReview = true AND ExecutionStatus = 'Running'"),
+        ({"model": " openai/gpt-5 "}, "MullModel STARTS_WITH 'openai/gpt-5'"),
+        ({"since": "week"}, "StartTime > '2026-03-01T12:00:00+00:00'"),
+    ],
+)
+def test_what_is_chosen_is_a_filter_of_search_attributes(chosen: dict[str, str], part: str) -> None:
+    """Nothing chosen lists all runs, once each."""
+    assert filter_of(chosen, NOW) == f"{ALL} AND {part}"
+    assert filter_of(dict.fromkeys(chosen, ""), NOW) == ALL
+
+
+@pytest.mark.parametrize("name", [*CHOICES, "model", "since"])
+@pytest.mark.parametrize("value", ["x' OR '1'='1", "a\\", 'a"', "\x00", "x" * 161])
+def test_no_value_gets_into_the_filter_unseen(name: str, value: str) -> None:
+    """What is no choice, and no beginning of a model's name, is refused without being quoted."""
+    with pytest.raises(RequestError) as refused:
+        filter_of({name: value}, NOW)
+
+    assert value not in str(refused.value)
+    assert refused.value.field == name
