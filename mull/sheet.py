@@ -50,6 +50,7 @@ class Text(Record):
     """A text of any length, shown as it is: an answer, a draft, a reply, a report, code.
 
     `note` says in a few words what it is worth ("the best, 0.82"); `folded` texts open on demand.
+    `draft` is the number of the draft that it is, and `source` that by which a report cites it.
     """
 
     title: str
@@ -57,6 +58,8 @@ class Text(Record):
     kind: Literal["plain", "markdown", "code"] = "plain"
     note: str = ""
     folded: bool = True
+    draft: int | None = None
+    source: int | None = None
 
 
 class Fact(NamedTuple):
@@ -84,7 +87,8 @@ class Table(Record):
 
     `newest` is true where the last rows matter most: a renderer with little room leaves out the
     first ones, else the last ones, and says how many. `left_out` counts those that are not here.
-    `tones` are those of the rows, where any. A `folded` table stands on the page alone.
+    `tones` are those of the rows, where any. A `folded` table stands on the page alone. The rows of
+    a `timeline` follow each other, and the number of one at its end is how many seconds it took.
     """
 
     title: str
@@ -94,6 +98,7 @@ class Table(Record):
     left_out: int = 0
     tones: tuple[Tone, ...] = ()
     folded: bool = False
+    timeline: bool = False
 
     def cut(self, rows: int) -> "Table":
         """Keep so many rows, those that matter most."""

@@ -95,12 +95,16 @@ def _is_web(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 
 
+def reader() -> MarkdownIt:
+    """Read Markdown: HTML stays text, only web addresses are linked, and no image is loaded."""
+    found = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    found.validateLink = _is_web  # type: ignore[assignment]
+    return found
+
+
 def _rendered(markdown: str) -> Markup:
-    """Render Markdown: HTML stays text, only web addresses are linked, and no image is loaded."""
-    reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    reader.validateLink = _is_web  # type: ignore[assignment]
     # An entity may stand for a character that must not be shown.
-    return Markup(neutral(reader.render(markdown)))  # noqa: S704 - it escapes what it is given
+    return Markup(neutral(reader().render(markdown)))  # noqa: S704 - it escapes what it is given
 
 
 def _ago(moment: datetime) -> Markup:

@@ -29,7 +29,7 @@ def sheet(
     """Build the sheet of a run."""
     best, answer = best_of(seen), None
     if best:
-        answer = parts.Text(title="draft", content=best.text, note=_note(best), folded=False)
+        answer = _text(best).model_copy(update={"title": "draft", "folded": False})
     return parts.run_sheet(
         seen,
         subject=seen.query,
@@ -39,11 +39,7 @@ def sheet(
         flags=_flags(seen, best, request) if seen.stop_reason else (),
         charts=_charts(seen),
         tables=_tables(seen, best),
-        texts=tuple(
-            parts.Text(title=parts.draft_name(draft), content=draft.text, note=_note(draft))
-            for draft in seen.drafts
-            if draft is not best
-        ),
+        texts=tuple(_text(draft) for draft in seen.drafts if draft is not best),
         decisions=parts.decision_table(Decision, seen.decisions),
         steps=_steps(seen.drafts, seen.decisions),
     )
@@ -88,6 +84,11 @@ def _note(draft: Draft) -> str:
         parts.made_words(draft),
     )
     return "; ".join(known)
+
+
+def _text(draft: Draft) -> parts.Text:
+    title, number = parts.draft_name(draft), draft.index + 1
+    return parts.Text(title=title, content=draft.text, note=_note(draft), draft=number)
 
 
 def _facts(

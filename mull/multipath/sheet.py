@@ -244,7 +244,7 @@ def _texts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Text]:
         )
         title = f"{parts.draft_name(draft)}{', kept' if best else ''}"
         kind = "code" if draft.mode == "code" else "markdown"
-        add(title, draft.text, kind, note="; ".join(known))
+        add(title, draft.text, kind, note="; ".join(known), draft=draft.index + 1)
         if draft.error and not best:
             add(f"traceback of {name}", draft.error.traceback)
         if report:
@@ -254,7 +254,7 @@ def _texts(seen: MultiPathResult, kept: Draft | None) -> list[parts.Text]:
     for source in seen.sources:
         note = f"score {source.passage.score:.2f}"
         title = f"[{source.number}] {source.passage.place}"
-        add(title, source.passage.text, "plain", note=note)
+        add(title, source.passage.text, "plain", note=note, source=source.number)
     return texts
 
 

@@ -77,7 +77,7 @@ def _calls(seen: ToolTurnResult) -> parts.Table:
     ]
     names = "#|number, step|number, call, status, by|extra, s|number|extra"
     tones = tuple(TONES.get(call.status, "bad") for call in seen.calls)
-    return parts.table("Tool calls", names, rows, tones=tones, newest=True)
+    return parts.table("Tool calls", names, rows, tones=tones, newest=True, timeline=True)
 
 
 def _reflections(seen: ToolTurnResult) -> parts.Table:
