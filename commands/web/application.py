@@ -15,12 +15,13 @@ from temporalio.service import RPCError
 
 from commands.html.rendering import STATIC
 from commands.http.chat import RefusedError
-from commands.web import forms, runs
+from commands.web import forms, run, runs
+from commands.web.live import Watchers
 from commands.web.rendering import Page, is_fragment, render
 from mull import MullError, NoServerError, NoWorkerError, RequestError
 from mull.connection import refused
 
-ROOMS = (runs, forms)
+ROOMS = (runs, run, forms)
 STATUS: dict[type[MullError], int] = {RequestError: 400, NoServerError: 503, NoWorkerError: 503}
 logger = logging.getLogger("mull.page")
 
@@ -34,7 +35,7 @@ def application(page: Page, door: Middleware) -> Starlette:
         middleware=[door, Middleware(ExceptionMiddleware, handlers={Exception: explain})],
         exception_handlers={HTTPException: explain},
     )
-    made.state.page = page
+    made.state.page, made.state.watchers = page, Watchers()
     return made
 
 

@@ -1,1 +1,11 @@
 // What every page does beside htmx. There is no inline script.
+
+// A run's page says when nothing comes any more, and when something does again.
+const say = (name) => {
+  const place = document.getElementById("away");
+  if (place) place.textContent = name ? place.dataset[name] : "";
+};
+document.addEventListener("htmx:sse:error", (event) => {
+  if (!document.hidden) say(event.detail.status === 403 ? "closed" : "away");
+});
+document.addEventListener("htmx:sse:after:connection", () => say(""));
