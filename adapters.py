@@ -38,10 +38,11 @@ from activities.tools.port import Library, ToolServer
 from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import Exit, fail, flag, run_page, wrong_usage
-from mull.errors import EXTRA, ConfigurationError
+from mull.errors import ConfigurationError
 from mull.multipath.request import Limits
 from mull.queues import PURPOSES
 from mull.request import explain, parse_request
+from mull.text import EXTRA
 from mull.turn.approval import ToolRule
 
 LIMITS = "MULL_SANDBOX_LIMITS"

@@ -31,9 +31,10 @@ from commands.options import New, Wanted
 from mull import telemetry
 from mull.client import new_id
 from mull.connection import GRACE_SECONDS, TASK_QUEUE, connect, unserved
-from mull.errors import EXTRA, ConfigurationError, NoServerError
+from mull.errors import ConfigurationError, NoServerError
 from mull.sampling.request import SelfConsistencyRequest
 from mull.telemetry import SEARCH_ATTRIBUTES
+from mull.text import EXTRA
 
 Value = TypeVar("Value")
 

@@ -12,8 +12,8 @@ from commands import command
 from commands.command import Exit, end_process, fail, tell
 from commands.help import COMMON
 from commands.options import takes_fields
-from mull.errors import EXTRA
 from mull.multipath.request import MultiPathRequest
+from mull.text import EXTRA
 
 # A look at a run takes up to 10 s more, and many clients give up on a call after 60 s.
 WAIT_SECONDS = 40.0

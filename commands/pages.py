@@ -136,7 +136,7 @@ async def _start(
     await Starter(client).begin(
         request.model_copy(update={"carried": carried}),
         identity,
-        again=True,
+        again=chosen.retry,
         # Its runs have that of the batch; pages have one of their own.
         priority=BATCH_PRIORITY if request.items else None,
         summary=f"batch of {name or variant.name}",

@@ -31,10 +31,9 @@ from mull.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
 from mull.batch.result import BatchResult, BatchRun
 from mull.critique.prompts import build_judge_prompt
 from mull.critique.request import ReflectOnResultRequest
-from mull.errors import EXTRA
 from mull.request import explain
 from mull.sheet import EMBEDDED, Fact, Sheet
-from mull.text import tally_words, usd
+from mull.text import EXTRA, tally_words, usd
 
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
 EVALUATION_OUT = 350

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from commands.reflexion import READ, RequireCases, names_in
 from mull.agents.request import Tuning
 from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest, held_out
-from mull.errors import EXTRA
+from mull.text import EXTRA
 
 RUN = "RUN"
 # Tokens of a row without --max-length.
@@ -156,12 +157,12 @@ class WithMerge(Command):
         return other.make_context(f"{info_name} merge", args[1:], parent, **more)
 
 
-def _program(name: str, *arguments: str, given: str = "", anywhere: bool = False) -> None:
+def _program(name: str, *arguments: str, given: str = "", folder: str = "") -> None:
     """Run a program of the extra `train` on this machine; what it prints is the command's.
 
-    With `anywhere` its model need not be in MULL_ARTIFACTS.
+    Its models are in MULL_ARTIFACTS, or else in this folder.
     """
-    root = os.environ.get(VARIABLE, os.devnull * anywhere)
+    root = os.environ.get(VARIABLE, folder)
     if find_spec("torch") is None or not root:
         missing = f"set {VARIABLE} to the folder of models, as the worker that trains has it"
         missing = EXTRA.format("train") if root else f"{missing} (where there is none, make one)"
@@ -190,6 +191,8 @@ def _estimate(request: RetroformerTrainingRequest) -> None:
         model=request.base_model,
     )
     tokens = request.max_length or SUPPOSED_TOKENS
-    # The toy and Hugging Face's models.
-    anywhere = request.base_model == "toy" or "/" in request.base_model
-    _program("estimate", str(tokens), given=task.model_dump_json(), anywhere=anywhere)
+    # The toy and Hugging Face's models are in no folder of models.
+    elsewhere = request.base_model == "toy" or "/" in request.base_model
+    with TemporaryDirectory() as empty:
+        folder = empty if elsewhere else ""
+        _program("estimate", str(tokens), given=task.model_dump_json(), folder=folder)

@@ -357,9 +357,8 @@ class Client:
             except WorkflowAlreadyStartedError:
                 if again:
                     said = f"a run with the id {chosen} goes on, so it can't be started anew"
-                    raise RequestError(
-                        said, "Cancel it first, or choose another id.", "id"
-                    ) from None
+                    wait = "Wait for its end, or choose another id."
+                    raise RequestError(said, wait, "id") from None
                 return await self._same(chosen, request)
         return Run(self.temporal, loop, handle)
 

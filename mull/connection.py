@@ -43,7 +43,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from mull import queues
 from mull.drafts import Result
-from mull.errors import EXTRA, ConfigurationError, MullError, NoServerError, RequestError
+from mull.errors import ConfigurationError, MullError, NoServerError, RequestError
 from mull.keys import (
     CLEAR,
     CODEC,
@@ -54,7 +54,7 @@ from mull.keys import (
     UnreadableError,
 )
 from mull.request import INVALID, Request, explain, parse_request, short_name, told
-from mull.text import terminal_safe
+from mull.text import EXTRA, terminal_safe
 
 TASK_QUEUE = queues.WORKFLOWS
 CALIBRATION = "MULL_CALIBRATION"

@@ -39,8 +39,8 @@ class Result(Record):
 
     def __repr__(self) -> str:
         reason, answer = (getattr(self, name, None) for name in ("stop_reason", self.answer_field))
-        shown = terminal_safe(answer or "", 100)
-        return f"<{type(self).__name__} {self.id}: {reason}, {shown!r}>"
+        named, shown = f"{type(self).__name__} {self.id}", terminal_safe(answer or "", 100)
+        return f"<{named.rstrip()}: {reason}, {shown!r}>"
 
     __str__ = __repr__
 

@@ -27,8 +27,6 @@ __all__ = (
 )  # fmt: skip
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-# How to install an extra, by its name: Mull is not on PyPI.
-EXTRA = "pip install '.[{}]', where . is Mull's folder or its wheel"
 # A workflow task that failed more often than this needs a key, or other code.
 FEW_TRIES = 2
 

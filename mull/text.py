@@ -23,6 +23,8 @@ SHORTEST_CUT = 200
 FITTED_DECISIONS = 100
 TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
 ModelT = TypeVar("ModelT", bound="BaseModel")
+# How to install an extra, by its name: Mull is not on PyPI.
+EXTRA = "pip install '.[{}]', where . is Mull's folder or its wheel"
 CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
 

@@ -101,9 +101,6 @@ class Entry(NamedTuple):
     digest: str
 
 
-UNKNOWN = Entry(0, "", "")
-
-
 def _entries(database: sqlite3.Connection) -> dict[str, Entry]:
     rows = database.execute("SELECT path, id, signature, digest FROM files")
     return {os.fsdecode(path): Entry(*entry) for path, *entry in rows}
@@ -129,7 +126,7 @@ def update(
     known = _entries(database)
     for path in known.keys() - {found.path for found in walked.files}:
         _forget(database, known[path])
-    pairs = [(found, known.get(found.path, UNKNOWN)) for found in walked.files]
+    pairs = [(found, known.get(found.path, Entry(0, "", ""))) for found in walked.files]
     news = [(found, old) for found, old in pairs if found.signature != old.signature]
     committed = time.monotonic()
     for done, (found, old) in enumerate(news, len(pairs) - len(news)):

@@ -18,7 +18,7 @@ from typing import Any
 from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
 from mull.agents.memory import ReflectorExample
-from mull.errors import EXTRA
+from mull.text import EXTRA
 
 ONLY_ANSWER = (
     "There is nothing to act on here. Reason about the question, then write the marker of an "

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from activities.environments.port import TaskError
 from mull.agents.memory import Action, Observation, PlannerExample, Trajectory
-from mull.errors import EXTRA
-from mull.text import terminal_safe, well_formed
+from mull.text import EXTRA, terminal_safe, well_formed
 
 VARIABLE = "MULL_TASKS"
 COMPARED = 2_000

@@ -22,7 +22,7 @@ from typing import Any
 from activities.environments.port import Environment, Evaluation, StepResult, TaskError, TaskRef
 from activities.environments.tasks import episode
 from mull.agents.memory import ReflectorExample
-from mull.errors import EXTRA
+from mull.text import EXTRA
 
 Settings = dict[str, Any]
 # The settings of each game, with their defaults; a number alone stands for them in their order.

@@ -21,7 +21,7 @@ from litellm.exceptions import UnsupportedParamsError
 from litellm.types.utils import LlmProviders
 from litellm.utils import ProviderConfigManager
 
-from activities.language_model.port import REFLECTOR, Endpoint
+from activities.language_model.port import Endpoint
 from mull.keys import SHORTEST_SECRET, secrets
 from mull.request import THINKING_TOKENS
 from mull.turn.budget import Effort
@@ -35,19 +35,19 @@ _OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _OPENAIS = ("openai", "text-completion-openai")
 _HUB = "huggingface.co"
-# The variable with the address that serves tuned reflectors.
-REFLECTORS = "MULL_REFLECTORS"
+# The prefix of tuned reflectors' names, and the variable with the address that serves them.
+TUNED, REFLECTORS = "reflector/", "MULL_REFLECTORS"
 # LiteLLM calls these at OpenAI's address and with its key if it knows no other; some are Azure's.
 _LIKE_OPENAI = frozenset({*openai_compatible_providers, "custom_openai", "openai", "scaleway"})
 
 
 def reflector(name: str) -> Endpoint | None:
     """Return the server of a model named `reflector/…`; None for any other name."""
-    if not name.startswith(REFLECTOR):
+    if not name.startswith(TUNED):
         return None
     address = os.environ.get(REFLECTORS) or "http://127.0.0.1:8091/v1"
     key = os.environ.get(f"{REFLECTORS}_KEY") or "none"
-    return Endpoint(name.removeprefix(REFLECTOR), address, key, free=True)
+    return Endpoint(name.removeprefix(TUNED), address, key, free=True)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def find_model() -> Path:
     """Find the model's file. Raises EmbeddedModelError, which says how to install or fetch it."""
     # The toy's HTTP client takes a while to import.
     from activities.language_model.toy_file import weights
-    from mull.errors import EXTRA
+    from mull.text import EXTRA
 
     if importlib.util.find_spec("xllamacpp") is None:
         raise EmbeddedModelError(f"the toy model needs xllamacpp: {EXTRA.format('dev')}")

@@ -28,8 +28,6 @@ from mull.turn.budget import Effort
 from mull.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = queues.LLM
-# The prefix of tuned reflectors' names.
-REFLECTOR = "reflector/"
 # Patterns for the models that requests may name, separated by commas.
 MODELS = "MULL_MODELS"
 

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from activities.sandbox.port import PackageError
-from mull.errors import EXTRA
+from mull.text import EXTRA
 
 FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM = (

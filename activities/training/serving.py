@@ -37,7 +37,6 @@ MOST_KEPT = 3
 CONFIGS = ADAPTER, "config.json"
 MOST_BYTES = 4 << 20
 MOST_WAITING = 1_000
-REFLECTOR = "reflector"
 Loaded = tuple[PreTrainedTokenizerBase, PreTrainedModel]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -59,7 +58,7 @@ class Models:
         ]
         inside = [path for path in found if path.resolve().is_relative_to(self._root)]
         folders = [path.parent.relative_to(self._root) for path in inside if not _scores(path)]
-        runs = [unquote(folder.parent.name) for folder in folders if folder.name == REFLECTOR]
+        runs = [unquote(folder.parent.name) for folder in folders if folder.name == "reflector"]
         return sorted({*map(str, folders), *runs} - {"."} | self._bases)
 
     def load(self, name: str, kind: Callable[[Path | str], PreTrainedModel]) -> Loaded:
@@ -88,7 +87,7 @@ class Models:
     def _folder(self, name: str) -> Path | None:
         # Not every name is a valid path.
         with contextlib.suppress(OSError, ValueError):
-            for folder in (self._root / name, run_folder(self._root, name) / REFLECTOR):
+            for folder in (self._root / name, run_folder(self._root, name) / "reflector"):
                 inside = folder.resolve()
                 if inside.is_relative_to(self._root) and _config(inside):
                     return inside

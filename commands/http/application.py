@@ -207,8 +207,6 @@ class Connection(H11Protocol):
     By itself uvicorn waits for it without end.
     """
 
-    _late: asyncio.TimerHandle | None = None
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first head."""
         super().connection_made(transport)
@@ -217,14 +215,18 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what came, which may be the rest of a head or the beginning of the next one."""
         super().data_received(data)
-        self._wait_for_head()
+        if self.cycle and not self.cycle.response_complete:
+            self._late.cancel()
+        elif self._late.cancelled():
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        self._late.cancel()
 
     def _wait_for_head(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self._late = self._late or self.loop.call_later(HEAD_SECONDS, self.transport.close)
-        elif self._late:
-            self._late.cancel()
-            self._late = None
+        self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
 
 class _Listener(uvicorn.Server):

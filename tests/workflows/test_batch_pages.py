@@ -186,6 +186,24 @@ async def test_what_is_measured_comes_in_pages_too(
     assert len(model.calls) == 3
 
 
+@pytest.mark.parametrize("fit", [2, 500])
+async def test_starts_of_one_batch_at_once_are_one_batch(
+    client: Client, monkeypatch: pytest.MonkeyPatch, fit: int
+) -> None:
+    """Each sends its pages, and nothing is made twice."""
+    monkeypatch.setattr("commands.plans.RUNS", fit)
+    items: list[Item] = [{"query": "q", "draft": f"score 0.{place}"} for place in (1, 2, 3)]
+    given = Given("f", *plans.batch_of(items, [judging()], {}), plans.Forecast([], ""))
+    chosen = Chosen(None, False, False, True, Wanted(), "jsonl", {})
+    identity, model = f"twice-{uuid.uuid4().hex}", draft_reader()
+    async with served(client, model):
+        begun = await asyncio.gather(*(opened(client, identity, given, chosen) for _ in range(3)))
+        results = [await ended(run.handle) for run, _ in begun]
+
+    assert [result.completed for result in results] == [3, 3, 3]
+    assert len(model.calls) == 3
+
+
 async def test_a_page_whose_id_is_taken(client: Client) -> None:
     async with served(client, draft_reader()):
         handle = await begin_pages(client, 1)

@@ -39,6 +39,8 @@ async def test_a_question_is_asked_and_its_record_knows_its_run(client: Client) 
 
     assert (run.final_answer, run.doubt, run.id, again.id) == ("129", "", name, name)
     assert f"{run}" == f"<SelfConsistencyResult {name}: rule, '129'>"
+    read = mull.SelfConsistencyResult.model_validate_json(run.model_dump_json())
+    assert f"{read}" == "<SelfConsistencyResult: rule, '129'>"
     assert "id" not in run.model_dump()
     assert name not in run.model_dump_json()
 

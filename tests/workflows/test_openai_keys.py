@@ -1,7 +1,9 @@
 """Who may use OpenAI's interface, and how much: keys and their limits, web pages, large bodies."""
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -254,6 +256,23 @@ async def test_the_head_of_a_request_is_not_waited_for(
                 assert await reader.read() == b""
         assert reader.at_eof() or reader.exception()
         writer.close()
+
+
+async def test_a_connection_that_was_closed_is_forgotten(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the head of its next request could be waited for."""
+    monkeypatch.setattr(application, "HEAD_SECONDS", 100 * PATIENCE)
+
+    def opened() -> list[weakref.ref[asyncio.Transport]]:
+        made = [one for one in gc.get_objects() if isinstance(one, application.Connection)]
+        return [weakref.ref(one.transport) for one in made if one.transport]
+
+    async with listening(client) as address:
+        _, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(address).port)
+        transports = await until(opened)
+        writer.close()
+        await until(lambda: gc.collect() >= 0 and not any(one() for one in transports))
 
 
 @pytest.mark.parametrize(
