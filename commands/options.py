@@ -67,8 +67,7 @@ def settings_here(profile: str | None) -> "Settings":
     if only := os.environ.get("MULL_SETTINGS"):
         project = None if only == os.devnull else Path(only)
     else:
-        with suppress(FileNotFoundError):  # the current folder is gone
-            project = find(Path())
+        project = find(Path())
         # Where the home is not known its path is not absolute; isfile never raises.
         known = own_file().is_absolute() and os.path.isfile(own_file())  # noqa: PTH113
         user = own_file() if known else None

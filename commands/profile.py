@@ -1,6 +1,8 @@
 """The command `settings`: each value that files set, and where it comes from."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -22,7 +24,7 @@ from commands.options import (
 )
 from mull.errors import ConfigurationError, RequestError
 from mull.settings import Setting, Settings
-from mull.settings_file import COMMANDS, FILE, OWN, PYPROJECT, settable
+from mull.settings_file import COMMANDS, FILE, OWN, PYPROJECT, passed_over, settable, shown
 from mull.text import terminal_safe
 
 VALUE_COLUMNS = 300
@@ -60,6 +62,10 @@ def settings(
     Exit codes: 0 done, 2 wrong usage, or a file that is wrong.
     """
     found = in_effect(profile)
+    others = [] if os.environ.get("MULL_SETTINGS") else passed_over(Path())
+    for file in others:
+        why = "another user owns it. If you trust it, name it by MULL_SETTINGS"
+        tell(f"Note: {shown(file)} is passed over: {why}.")
     try:
         rows = {name: _rows(found, name) for name in ([command] if command else COMMANDS)}
         named = [one for one in OWN if command is None or one in settable(command)]
@@ -72,6 +78,7 @@ def settings(
     print_json(
         {
             "files": {one.of: str(one.path) for one in found.sources},
+            "passed_over": [str(file) for file in others],
             "profile": profile,
             "profiles": list(found.tables("profiles")),
             "settings": {
@@ -130,8 +137,8 @@ def _print(found: Settings, rows: Mapping[str, dict[str, Row]], own: Any) -> Non
         table.add_row(name, Text(terminal_safe(value, VALUE_COLUMNS)), said, Text(origin))
     for kind, each in own.items():
         for name, row in each.items():
-            shown = Text(terminal_safe(row.value, VALUE_COLUMNS))
-            table.add_row(f"{kind}.{name}", shown, "", Text(row.origin))
+            value = Text(terminal_safe(row.value, VALUE_COLUMNS))
+            table.add_row(f"{kind}.{name}", value, "", Text(row.origin))
     if table.rows:
         Console().print(table)
     else:

@@ -289,13 +289,13 @@ class Client:
 
         Where no worker is there, the run waits for one.
         """
-        if not isinstance(request, str):
-            return await self.begin(request_of(type(request), request, fields), id, again=again)
-        loop = next((loop for loop in LOOPS if loop.command == request), None)
-        if loop is None:
-            known = ", ".join(loop.command for loop in LOOPS)
-            raise RequestError(f"there is no command {request!r}", f"Expected one of {known}.")
-        return await self.begin(checked(loop.request, fields), id, again=again)
+        if isinstance(request, str):
+            loop = next((loop for loop in LOOPS if loop.command == request), None)
+            if loop is None:
+                known = ", ".join(loop.command for loop in LOOPS)
+                raise RequestError(f"there is no command {request!r}", f"Expected one of {known}.")
+            request, fields = checked(loop.request, fields), {}
+        return await self.begin(request_of(type(request), request, fields), id, again=again)
 
     async def get(self, id: str) -> Run[Any]:
         """Find a run of any loop by its id. Raises RequestError if there is none."""
@@ -401,5 +401,12 @@ def request_of(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> R
         if fields:
             said = f"{', '.join(fields)}: give fields, or a request that has them"
             raise RequestError(said, field=min(fields))
-        return given
-    return checked(kind, {kind.subject_field: given, **fields})
+        request = given
+    else:
+        request = checked(kind, {kind.subject_field: given, **fields})
+    if isinstance(request, BatchRequest):
+        try:
+            request.check_runs()
+        except ValueError as error:
+            raise RequestError(str(error), field="items") from None
+    return request

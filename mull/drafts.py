@@ -4,10 +4,10 @@ A loop that needs no records of its own takes those of this file: docs/a-new-wor
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import PrivateAttr
 
@@ -44,6 +44,13 @@ class Result(Record):
 
     __str__ = __repr__
 
+    if not TYPE_CHECKING:  # who checks types is told to leave out the `await`
+
+        def __await__(self) -> Generator[None, None, Self]:
+            """Return it: who awaits a call of `mull.ask` itself has paid for it already."""
+            yield from ()
+            return self
+
     def _repr_html_(self) -> str | None:
         return type(self).drawn_by(self)
 
@@ -69,7 +76,7 @@ class RunRecord(Result):
     def because(self, doubt: str) -> str:
         """Add to a doubt, if there is one, the bound that cut the run short."""
         cut = doubt and self.stop_reason in {"budget", "deadline"}
-        return f"{doubt}: {self.stop_explanation}" if cut else doubt
+        return f"{doubt} ({self.stop_explanation})" if cut else doubt
 
 
 class Receipt(Record):

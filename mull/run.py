@@ -10,15 +10,13 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self,
 from pydantic import Field
 
 from mull.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
-from mull.text import Shown, encoded_size, fitted, usd
+from mull.text import Shown, encoded_size, fitted, tally_words, usd
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 
-# Why a bound can't be kept, by what nothing is known of.
-UNKNOWN = {
-    "tokens": "the provider does not report tokens",
-    "US dollars": "the model's price is unknown (bound its tokens instead, by budget_tokens)",
-}
+# Why a bound can't be kept.
+NO_TOKENS = "the provider does not report tokens"
+NO_PRICE = "the model's price is unknown, so bound its tokens by budget_tokens"
 # In binary floating point 0.55 - 0.40 is above 0.15, and 0.1 + 0.2 above 0.3.
 TOLERANCE = 1e-9
 
@@ -211,13 +209,15 @@ def room_for(
     if not spent:
         return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
     known = [one for one in spent if one is not None]
+    if unit == "tokens":
+        shown, most, why = "{:,}".format, tally_words(int(bound), "token"), NO_TOKENS
+    else:
+        shown, most, why = usd, usd(bound), NO_PRICE
     if not known or size is None:
-        return Room(0, f"a limit of {bound:,g} {unit} can't be kept: {UNKNOWN[unit]}")
+        return Room(0, f"a limit of {most} can't be kept: {why}")
     used = sum(known) + max(known) * (len(spent) - len(known))
-    calls = wanted if used < bound else 0
-    if size > 0:
-        calls = int((bound - used) / size + TOLERANCE)
-    said = f"{used:,.6g} of {bound:,g} {unit} are spent, and {took} {size:,.6g}"
+    calls = int((bound - used) / size + TOLERANCE) if size > 0 else wanted * (used < bound)
+    said = f"{shown(used)} of {most} are spent, and {took} {shown(size)}"
     return Room(max(0, min(wanted, calls)), said)
 
 

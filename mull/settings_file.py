@@ -11,9 +11,11 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -357,24 +359,32 @@ def find(folder: Path) -> Path | None:
     ssh takes only files of this user or of root. A pyproject.toml counts if it can be read and has
     the table `tool.mull`, and goes after a mull.toml beside it.
     """
+    return next(filter(_counts, _places(folder)), None)
+
+
+def passed_over(folder: Path) -> list[Path]:
+    """List the files mull.toml that `find` passes over, since another user owns them."""
+    nearer = takewhile(lambda path: not _counts(path), _places(folder))
+    return [path for path in nearer if path.name == FILE and os.path.isfile(path)]  # noqa: PTH113 - never raises
+
+
+def _places(folder: Path) -> Iterator[Path]:
+    """Yield where a project's file may be, the nearest first; nothing where the folder is gone."""
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - never raises
-    for above in (folder.absolute(), *folder.absolute().parents):
-        file, pyproject = above / FILE, above / PYPROJECT
-        if _is_trusted(file):
-            return file
-        readable = _is_trusted(pyproject) and os.access(pyproject, os.R_OK)
-        if readable and tables_in(pyproject)[1] is not None:
-            return pyproject
-        if str(above) == home or os.path.lexists(above / ".git"):
-            break
-    return None
+    with suppress(FileNotFoundError):
+        for above in (folder.absolute(), *folder.absolute().parents):
+            yield from (above / FILE, above / PYPROJECT)
+            if str(above) == home or os.path.lexists(above / ".git"):
+                break
 
 
-def _is_trusted(path: Path) -> bool:
+def _counts(path: Path) -> bool:
     try:
         found = path.stat()
     except (OSError, ValueError):
         return False
     # Windows knows no such owner.
     mine = getattr(os, "geteuid", lambda: 0)()
-    return stat.S_ISREG(found.st_mode) and found.st_uid in {0, mine}
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in {0, mine}:
+        return False
+    return path.name == FILE or (os.access(path, os.R_OK) and tables_in(path)[1] is not None)

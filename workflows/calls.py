@@ -255,7 +255,7 @@ class People:
         `seconds` is the run's time budget.
         """
         if self.finish is None:
-            return "deadline", f"the time budget of {seconds:g} seconds is used up", None
+            return "deadline", f"the time budget of {seconds:g} s is used up", None
         who = self.finish.author or SOMEBODY
         return "finished_by_person", f"finished by {who}", who
 

@@ -338,13 +338,14 @@ class Training(TrainingSoFar):
     def no_signal(self) -> str:
         """Say why nothing can be learned from the replay buffer; empty if something can."""
         counts = self.counts or BufferCounts()
-        rated = f"of {tally_words(counts.pairs, 'pair')} of reflections"
+        rated = f"{tally_words(counts.pairs, 'pair')} of reflections"
         if not counts.pairs:
             why = f"no reflections were rated in {tally_words(self.collected.made, 'rollout')}"
         elif self.pairing == "positive" and not counts.good:
-            why = f"{rated} none gained anything"
+            why = f"of {rated} none gained anything"
         elif not counts.preferences:
-            why = f"{rated} {counts.equal} have equal gains and {counts.identical} the same text"
+            alike = f"{counts.equal} with equal gains and {counts.identical} with the same text"
+            why = f"{rated}, {alike}"
         else:
             return ""
         return f"nothing to learn from: {why}"

@@ -14,7 +14,7 @@ from mull.batch.result import BatchRun, PagesStanding
 from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import MultiPathRequest
 from mull.option import bound_option
-from mull.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request
+from mull.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request, explain, parse_request
 from mull.run import Counts
 from mull.sampling.request import SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest
@@ -209,6 +209,16 @@ class BatchRequest(Request):
         return self
 
     _checked = model_validator(mode="after")(check)
+
+    def check_runs(self) -> None:
+        """Raise ValueError for the first run whose request is wrong, by its item from 0."""
+        for (at, item), variant in product(enumerate(self.items), self.variants):
+            kind = REQUESTS[variant.workflow]
+            try:
+                parse_request(kind, to_json(variant.fields_for(item)))
+            except ValueError as error:
+                said = f"items.{at}, variant {variant.name}: {explain(error, kind.model_fields)}"
+                raise ValueError(said) from None
 
 
 def _size(value: object) -> int:

@@ -127,7 +127,7 @@ class BatchResult(Result):
     def doubt(self) -> str:
         """Say how many runs have no result; what those with one are worth, their own say."""
         without = self.total - self.completed
-        cut = f": {self.stop_explanation}" * (self.stop_reason == "budget")
+        cut = f" ({self.stop_explanation})" * (self.stop_reason == "budget")
         said = f"{without:,} of {tally_words(self.total, 'run')} without a result{cut}"
         return said if without else ""
 

@@ -281,6 +281,6 @@ class Sampling(ReviewedState[Decision]):
             "min_responses": request.min_responses,
             "voted_answer": None if replaced is None else measured.leader,
             "reviewer": last.author if last and last.stop else None,
-            "max_responses": None if self.stopped else request.max_responses,
+            "max_responses": request.max_responses,
             "added": 0 if self.stopped else len(self.put_in),
         }

@@ -236,9 +236,9 @@ class SelfConsistencyResult(RunRecord):
     where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
     bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
     `final_answer` is a person's, `reviewer`'s, in its place. `probability_right` is how likely the
-    answer is right by the map in `calibration`; the confidence is a share of votes. While the run
-    goes on, it asks for at most `max_responses`, and `added` counts the answers of people that wait
-    for the wave in flight to end.
+    answer is right by the map in `calibration`; the confidence is a share of votes. The run
+    asks for at most `max_responses`. While it goes on, `added` counts the answers of people that
+    wait for the wave in flight to end.
     """
 
     answer_field = "final_answer"
@@ -290,6 +290,8 @@ class SelfConsistencyResult(RunRecord):
         votes = self.valid_responses
         if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
             return ""
+        if not votes:
+            return f"no readable answer in {tally_words(self.total_responses, 'call')}"
         if not self.quorum_met or self.stop_reason == "no_consensus":
             return "there is no consensus"
         if self.tied:

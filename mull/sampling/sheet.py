@@ -62,12 +62,12 @@ def sheet(
 
 
 def _doing(seen: SelfConsistencyResult) -> str:
-    if seen.max_responses is None:
+    if seen.stop_reason is not None:
         return "waiting for a person's review"
     made = seen.waves[-1] if seen.waves else 0
     back = f" ({made - seen.in_flight} of its {made} calls came back)"
     doing = f"wave {len(seen.waves)} is running{back if 0 < seen.in_flight < made else ''}"
-    doing += f", {seen.total_responses} of at most {tally_words(seen.max_responses, 'answer')}"
+    doing += f", {seen.total_responses} of at most {tally_words(seen.max_responses or 0, 'answer')}"
     return doing + (f", {tally_words(seen.added, 'added answer')} next" if seen.added else "")
 
 

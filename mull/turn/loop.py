@@ -164,12 +164,12 @@ class Turn(RunState[Decision]):
         if self.unusable >= MOST_UNUSABLE:
             return "generation_failed", self._unused
         if not budget.left("tool_calls") and {call.status for call in asked} == {"not_run"}:
-            used = tally_words(budget.most("tool_calls"), "tool call")
-            return "max_tool_calls", f"all of {used} are used, and the model asked for more"
+            most = tally_words(budget.most("tool_calls"), "tool call")
+            return "max_tool_calls", f"the limit of {most} is reached, and the model asked for more"
         if budget.expired(at):
-            return "deadline", f"the {self.request.budget_seconds:g} seconds of the turn are over"
+            return "deadline", f"the time budget of {self.request.budget_seconds:g} s is used up"
         if not budget.left("steps"):
-            return "max_steps", f"all of {tally_words(self.steps, 'step')} are used"
+            return "max_steps", f"the limit of {tally_words(self.steps, 'step')} is reached"
         full = self.no_room("generating")
         return ("budget", full) if full else None
 

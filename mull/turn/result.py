@@ -88,5 +88,6 @@ class ToolTurnResult(RunRecord):
     def doubt(self) -> str:
         """Say why not to build on it; empty for a whole answer."""
         if self.answer_cut:
-            return "the answer was cut off at the limit of its tokens: raise max_output_tokens"
+            more = "allow more by max_output_tokens, or max_tokens in OpenAI's interface"
+            return f"the answer was cut off at the limit of its tokens: {more}"
         return "" if self.stop_reason == "answered" else f"no answer: {self.stop_explanation}"

@@ -166,7 +166,7 @@ def test_a_turn_without_an_answer_prints_what_it_has(cli: Cli) -> None:
 
     assert done.returncode == 4
     assert "calculate returned:\n42" in done.stdout
-    assert "all of 1 step are used" in done.stdout
+    assert "the limit of 1 step is reached" in done.stdout
     assert "no answer" in done.stderr
 
 

@@ -129,9 +129,9 @@ def test_what_ran_without_a_size_counts_as_the_largest() -> None:
     assert (batch.next(), after.next(), unsized.next()) == (None, None, None)
     assert "90 of 100 tokens are spent, and a run took up to 30" in batch.stop_explanation
     assert after.stop_explanation == batch.stop_explanation
-    assert batch.result().doubt == f"2 of 4 runs without a result: {batch.stop_explanation}"
+    assert batch.result().doubt == f"2 of 4 runs without a result ({batch.stop_explanation})"
     assert [larger.next() is None for _ in range(3)] == [False, False, True]
-    assert "a limit of 1 US dollars can't be kept: the model's price" in unsized.stop_explanation
+    assert "a limit of $1.00 can't be kept: the model's price" in unsized.stop_explanation
 
 
 def test_the_largest_batch_fits_an_event() -> None:

@@ -517,9 +517,12 @@ def test_no_file_above_the_repository_or_the_home_folder_is_taken(
 
 @pytest.mark.parametrize("name", [FILE, PYPROJECT])
 def test_a_file_of_somebody_else_is_passed_over(
-    folder: Path, name: str, monkeypatch: Patch
+    typed: Type, folder: Path, name: str, monkeypatch: Patch
 ) -> None:
-    """As /tmp/mull.toml may be; one of the user's own, or of root, above it is taken."""
+    """As /tmp/mull.toml may be; one of the user's own, or of root, above it is taken.
+
+    A mull.toml is named, with the reason; a pyproject.toml may be any program's.
+    """
     below = folder / "src"
     (below / name).write_text("[tool.mull]\nmodel = 'openai/elsewhere'\n")
     wanted: Path | None = folder / FILE
@@ -530,7 +533,14 @@ def test_a_file_of_somebody_else_is_passed_over(
     else:
         os.chown(below / name, 12_345, -1)
 
+    listed, document = typed("settings"), json.loads(typed("settings", "--json").out)
+    note = "Note: mull.toml is passed over: another user owns it. If you trust it, name it by MULL_"
+    named = (note in listed.err, str(below / FILE) in document["passed_over"])
+
     assert find(below) == wanted
+    assert named == (name == FILE, name == FILE)
+    monkeypatch.setenv("MULL_SETTINGS", os.devnull)
+    assert "passed over" not in typed("settings").err
 
 
 def test_a_pyproject_that_can_t_be_read_is_passed_over(folder: Path) -> None:

@@ -167,20 +167,24 @@ from mull.turn.result import ToolTurnResult
 async def cell():
     return mull.ask("How much?"), mull.turn
 
+async def mistaken():
+    return await mull.ask("How much?", id="NAME")
+
 run, turn = asyncio.run(cell())
 print(run.final_answer, turn is mull.turn, callable(mull.batch), turn.__name__)
+print(asyncio.run(mistaken()).final_answer)
 """
 
 
 async def test_a_call_within_a_running_loop_blocks_it_and_works(
     client: Client, project: Path
 ) -> None:
-    """As a cell of a notebook does; and a room whose name is a function's is both."""
-    async with polling(client, ScriptedModel(sample=["129"] * 5)):
-        within = script("", project, WITHIN)
+    """As a cell of a notebook does, awaited or not; a room whose name is a function's is both."""
+    async with polling(client, ScriptedModel(sample=["129"] * 10)):
+        within = script("awaited", project, WITHIN)
         printed = await asyncio.to_thread(within.communicate, timeout=PATIENCE)
 
-    assert printed == ("129 True True mull.turn\n", "")
+    assert printed == ("129 True True mull.turn\n129\n", "")
 
 
 WHOLE = """\
@@ -240,6 +244,9 @@ def test_a_wrong_keyword_is_found_without_a_server(monkeypatch: pytest.MonkeyPat
         mull.ask("How much?", max_response=5)  # type: ignore[call-arg]
     with pytest.raises(mull.RequestError, match="max_steps"):
         mull.turn(message="Hello", max_steps=0)
+    variant = {"name": "ask", "workflow": "SelfConsistencyWorkflow"}
+    with pytest.raises(mull.RequestError, match="Did you mean answers"):
+        mull.batch([{"question": "How much?", "answer": "number"}], variants=[variant])
     with pytest.raises(mull.NoServerError):
         mull.ask("How much?", check=True)
 

@@ -88,7 +88,7 @@ async def test_a_token_budget_is_kept_to(
     assert f"of {tokens} tokens are spent" in result["stop_explanation"]
 
 
-UNPRICED = "the model's price is unknown (bound its tokens instead, by budget_tokens)"
+UNPRICED = "a limit of $1.00 can't be kept: the model's price is unknown, so bound its tokens by"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ UNPRICED = "the model's price is unknown (bound its tokens instead, by budget_to
             True,
             UNPRICED,
         ),
-        (REFLECT, 0.0055, 2, False, "US dollars are spent"),
-        (REFLECT, 0.0065, 4, False, "US dollars are spent"),
-        (AGENT, 0.0045, 3, False, "US dollars are spent"),
+        (REFLECT, 0.0055, 2, False, "of $0.0055 are spent"),
+        (REFLECT, 0.0065, 4, False, "of $0.0065 are spent"),
+        (AGENT, 0.0045, 3, False, "of $0.0045 are spent"),
     ],
 )
 async def test_a_dollar_budget_is_kept_to(

@@ -85,6 +85,17 @@ async def test_a_request_that_is_refused_starts_nothing(client: Client) -> None:
         await m.ask("How much?", query="How much?")  # type: ignore[call-arg]
     with pytest.raises(mull.RequestError, match=r"variants\.0\.workflow: missing\W*$"):
         await m.batch([{"question": "How much?"}], variants=[{"name": "ask"}])
+    known: dict[str, Any] = {"variants": [{"name": "a", "workflow": "SelfConsistencyWorkflow"}]}
+    items = [{"question": "How much?", "id": 1}, {"questoin": "How much?"}]
+    said = r"items\.1, variant a: question: missing; questoin: no such .* mean question\?$"
+    for begin in (
+        m.batch(items, **known),
+        m.start("batch", items=items, **known),
+        m.start(mull.BatchRequest(items=items, **known)),
+    ):
+        with pytest.raises(mull.RequestError, match=said) as refused:
+            await begin
+        assert refused.value.field == "items"
     with pytest.raises(mull.RequestError, match="no run has the id"):
         await m.get(name)
 

@@ -311,7 +311,10 @@ async def test_without_a_worker_nothing_is_started(client: Client) -> None:
         await run_of(idle, key).describe()
 
     assert (found.status_code, found.headers["Retry-After"]) == (503, "5")
-    assert "no worker" in found.json()["error"]["message"].lower()
+    assert found.json()["error"]["message"] == (
+        'No worker is polling task queues "mull" and "mull-llm". Start one with `mull-worker`, or '
+        "an embedded one with `mull dev`."
+    )
 
 
 async def test_a_run_that_waits_for_a_person_is_named(client: Client) -> None:

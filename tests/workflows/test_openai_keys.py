@@ -138,6 +138,8 @@ async def test_a_place_is_not_waited_for_without_end(
         found = await ann.post("/chat/completions", json=chat())
 
     assert (found.status_code, found.headers["x-should-retry"]) == (503, "false")
+    said = "The Temporal server did not answer as expected: this server's log says more."
+    assert found.json()["error"]["message"] == said
 
 
 async def test_a_key_asks_its_models_alone(client: Client) -> None:

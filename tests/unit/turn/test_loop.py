@@ -175,11 +175,11 @@ def test_a_turn_without_an_answer_says_what_it_has() -> None:
 
     result = driven.turn.result()
     assert result.reply == (
-        "The turn ended before an answer: all of 1 step are used.\n\n"
+        "The turn ended before an answer: the limit of 1 step is reached.\n\n"
         "The model's last words:\nLet me see.\n\n"
         "calc returned:\nresult of a"
     )
-    assert result.doubt == "no answer: all of 1 step are used"
+    assert result.doubt == "no answer: the limit of 1 step is reached"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ async def test_without_signal_nothing_is_trained(client: Client) -> None:
         nothing = await end(await start(client, tasks=["7"]))
 
     assert (equal.stop_reason, training.stages) == ("no_signal", [])
-    assert "of 2 pairs of reflections 2 have equal gains" in equal.doubt
+    assert "2 pairs of reflections, 2 with equal gains and 0 with" in equal.doubt
     assert "no reflections were rated in 1 rollout" in nothing.doubt
 
 
