@@ -23,6 +23,7 @@ from opentelemetry import trace
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.exceptions import ApplicationError
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
@@ -47,6 +48,7 @@ from mull import telemetry
 from mull.connection import address, pollers
 from mull.errors import ConfigurationError
 from mull.keys import UnreadableError
+from mull.text import terminal_safe
 
 UNVERSIONED = "unversioned"
 PROBE_SECONDS = 2.0
@@ -104,6 +106,8 @@ def set_up_log(style: str) -> None:
         sys.excepthook = lambda *error: logger.critical("the worker failed", exc_info=error)
         workflow.logger.workflow_info_on_message = False
         activity.logger.activity_info_on_message = False
+    else:
+        logging.getLogger("temporalio.activity").addFilter(in_one_line)
     silence_ordinary()
     for chatty in ("LiteLLM", "httpx", "httpcore", "httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -125,6 +129,15 @@ def is_worth_reading(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     cancelled = isinstance(error, asyncio.CancelledError)
     return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
+
+
+def in_one_line(record: logging.LogRecord) -> bool:
+    """Put an error that says what is wrong, such as an unknown model, on the line of its record."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, ApplicationError):
+        said = f"{record.getMessage()}: {terminal_safe(str(error), 1_000)}"
+        record.msg, record.args, record.exc_info = said, (), None
+    return True
 
 
 # The newest runs that wait for a key: their tasks fail again and again.

@@ -1,6 +1,7 @@
 """What a worker's log leaves out, and what importing a module brings in, indirectly too."""
 
 import asyncio
+import json
 import logging
 import re
 import subprocess
@@ -118,6 +119,34 @@ def test_a_cancelled_call_is_no_trouble(
     record = logging.LogRecord("temporalio.activity", 30, "x.py", 1, message, (), known)
 
     assert is_worth_reading(record) is not left_out
+
+
+RAISED = """\
+from service import set_up_log
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+set_up_log("STYLE")
+for error in (ApplicationError("no model\\nx", type="NotFoundError"), ValueError("a bug")):
+    try:
+        raise error
+    except Exception:
+        activity.logger.warning("Completing activity as failed", exc_info=True)
+"""
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_an_error_that_says_what_is_wrong_is_one_line(style: str) -> None:
+    """A bug has its traceback, and so has every error in what machines read."""
+    code = f"import sys; sys.stderr = sys.stdout\n{RAISED.replace('STYLE', style)}"
+    first, *rest = printed(code).splitlines()
+
+    if style == "json":
+        assert "Traceback" in json.loads(first)["exception"]
+        return
+    assert first.endswith("Completing activity as failed: NotFoundError: no model x")
+    assert rest[0].endswith("Completing activity as failed")
+    assert (rest[1], rest[-1]) == ("Traceback (most recent call last):", "ValueError: a bug")
 
 
 def test_runs_that_can_t_be_read_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
