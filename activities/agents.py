@@ -16,7 +16,7 @@ from mull.text import AGAIN, cut_with_note, well_formed
 
 
 class AgentPrompt(Drawn):
-    """A prompt for one text, and its bounds; `episode` and `step` count from 1, `step` may be 0."""
+    """A prompt for one text, and its bounds; `episode` and `step` count from 1, or are 0."""
 
     prompt: str
     episode: int

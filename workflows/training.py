@@ -10,13 +10,10 @@ from typing import Any, TypeVar
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import (
-    ActivityError,
-    FailureError,
-    is_cancelled_exception,
-)
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities.agents import AgentActivities, AgentPrompt
     from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
@@ -30,28 +27,19 @@ with workflow.unsafe.imports_passed_through():
     )
     from activities.turn import ModelTask, TurnActivities
     from mull import telemetry
+    from mull.agents.prompts import FIRST_REFLECTION
     from mull.agents.request import Tuning
     from mull.agents.retroformer import RolloutResult
-    from mull.agents.training import (
-        Planned,
-        RetroformerTrainingRequest,
-        Training,
-        TrainingSoFar,
-    )
-    from mull.agents.training_result import (
-        Decision,
-        RetroformerTrainingResult,
-        Stage,
-        StageStep,
-    )
+    from mull.agents.training import Planned, RetroformerTrainingRequest, Training, TrainingSoFar
+    from mull.agents.training_result import Decision, RetroformerTrainingResult, Stage, StageStep
     from mull.agents.training_sheet import sheet
     from mull.connection import silence
     from mull.request import INVALID, Finish
-    from mull.run import add_usage
+    from mull.run import add_usage, usage
     from mull.text import spaced, tally_words
-    from workflows import base
+    from workflows import base, calls
     from workflows.base import Workflow
-    from workflows.calls import SOMEBODY, Call, explain, failure, outcome, settle, work_times
+    from workflows.calls import Call
     from workflows.children import Children, why_it_failed
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
@@ -91,6 +79,7 @@ class RetroformerTrainingWorkflow(Workflow):
         # Before the first local activity: a query that comes during one ends the workflow task, and
         # a replay would then look for the marker in the next one.
         self._holds_out = workflow.patched("held-out tasks")
+        self._asks = request.carried is None and workflow.patched("asks the reflector first")
         with self._running(method=request.method) as span:
             await self._find_attributes()
             if request.carried is None:
@@ -137,7 +126,7 @@ class RetroformerTrainingWorkflow(Workflow):
         if self._holds_out:
             if request.control and not (tuned or "").endswith(state.workflow_id):
                 said = f"control: name the tuned model by this run's id, as …/{state.workflow_id}"
-                raise failure(INVALID, said)
+                raise calls.failure(INVALID, said)
             state.hold_out()
             if tuned is not None:
                 # Otherwise a name that is not allowed is refused only after all training.
@@ -150,6 +139,23 @@ class RetroformerTrainingWorkflow(Workflow):
         task = BaseModelTask(model=request.base_model)
         asked = TrainingActivities.find_base_model, task, "find the base model"
         await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
+        if self._asks and not state.stopped:
+            await self._ask_reflector()
+
+    async def _ask_reflector(self) -> None:
+        """Ask the reflector once, as rollouts will: who serves it knows alone whether it is there.
+
+        Raises ApplicationError if it can't be asked.
+        """
+        request = self._state.request
+        known = {"model": request.reflector, "temperature": request.reflector_temperature}
+        task = AgentPrompt.of(request, prompt=FIRST_REFLECTION, episode=0, **known)
+        limit = request.max_output_tokens
+        times = calls.call_times(request.call_timeout_seconds, request.max_attempts, limit)
+        asked = AgentActivities.reflect_on_episode, task, "ask the reflector"
+        if reply := await self._call(Call(*asked, times, MODEL_QUEUE)):
+            spent = [] if reply.spending is None else [reply.spending]
+            self._state.pay(usage({"revising": spent}, reply.attempts - len(spent), 0))
 
     async def _collect(self) -> None:
         """Rate reflections by rollouts, and put them together as the replay buffer."""
@@ -159,7 +165,7 @@ class RetroformerTrainingWorkflow(Workflow):
             return
         if state.collected.failed and state.collected.failed == state.collected.made:
             why = next(iter(state.errors), "")
-            raise failure("RolloutsFailed", f"no rollout came to an end: {why}")
+            raise calls.failure("RolloutsFailed", f"no rollout came to an end: {why}")
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
         kept = await self._call(Call(*asked, KEEP_TIMES(), TASK_QUEUE))
@@ -168,7 +174,7 @@ class RetroformerTrainingWorkflow(Workflow):
         state.buffer, state.counts = kept.path, kept.counts
         said = state.no_signal or f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated"
         ended, self._enough = self._enough, None
-        author = (ended.author or SOMEBODY) if ended else None
+        author = (ended.author or calls.SOMEBODY) if ended else None
         said += f"; collecting was ended by {author}" if author else ""
         self._decide(said, "no_signal" if state.no_signal else None, author)
 
@@ -185,7 +191,7 @@ class RetroformerTrainingWorkflow(Workflow):
         )
         words = f"train the {spaced(stage)}"
         times = {
-            **work_times(request.stage_timeout_seconds, request.max_attempts),
+            **calls.work_times(request.stage_timeout_seconds, request.max_attempts),
             "heartbeat_timeout": timedelta(seconds=max(SILENCE_SECONDS, silence())),
         }
         with base.span(telemetry.SPAN_TRAINING.format(stage=stage), "CHAIN", {}, words) as span:
@@ -278,9 +284,9 @@ class RetroformerTrainingWorkflow(Workflow):
         started = call._replace(times={**call.times, "cancellation_type": waits}).start()
         if not await self._until([started]):
             return None
-        found = outcome(started)
+        found = calls.outcome(started)
         if isinstance(found, ActivityError):
-            raise failure("TrainingFailed", f"{call.summary}: {explain(found)}")
+            raise calls.failure("TrainingFailed", f"{call.summary}: {calls.explain(found)}")
         return found
 
     async def _control(self) -> None:
@@ -323,15 +329,15 @@ class RetroformerTrainingWorkflow(Workflow):
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("the result was not kept: %s", explain(error))
+            workflow.logger.warning("the result was not kept: %s", calls.explain(error))
 
-    async def _until(self, calls: list[Any]) -> bool:
+    async def _until(self, started: list[Any]) -> bool:
         """Wait for calls; False if a person or the deadline ended the run, and so the calls."""
         try:
-            await settle(calls, self._people)
+            await calls.settle(started, self._people)
         finally:
             # No stage may outlive the run: it writes where a next run of this id does.
-            await asyncio.gather(*calls, return_exceptions=True)
+            await asyncio.gather(*started, return_exceptions=True)
         if not self._people.over:
             return True
         stop_reason, said, author = self._people.why_over(self._state.request.budget_seconds)

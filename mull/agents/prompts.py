@@ -71,6 +71,10 @@ Task: {task}
 Reward: {reward:g}{feedback}
 STATUS: FAIL
 Reflection:"""
+# A reflector is asked this before any rollout, to find out whether it can be.
+FIRST_REFLECTION = """\
+Say in one short sentence why a plan that has failed should not be tried again as it is.
+Reflection:"""
 
 JUDGE = """\
 An agent worked on a task. Judge whether its answer solves the task, by what stands below alone. \

@@ -12,13 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from mull.agents.loop import Reflexion
-from mull.agents.memory import (
-    Reflection,
-    RetroformerMemory,
-    Reward,
-    SemanticMemory,
-    TrainItem,
-)
+from mull.agents.memory import Reflection, RetroformerMemory, Reward, SemanticMemory, TrainItem
 from mull.agents.rating import RatedPair
 from mull.agents.request import ReflexionRequest, episode_option
 from mull.multipath.request import Folder

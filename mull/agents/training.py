@@ -274,10 +274,14 @@ class Training(TrainingSoFar):
             self.warn(f"no more rollouts were made: {reason}")
         return reason is None
 
+    def pay(self, used: Usage, **ended: int) -> None:
+        """Count what was spent, by so many rollouts that `ended`."""
+        self.usage = add_usage(self.usage, used)
+        self.spent += Counts.of([(used.tokens, used.cost_usd)], **ended)
+
     def ended(self, planned: Planned, result: RolloutResult) -> None:
         """Count a rollout; one whose calls failed is a failed one, too."""
-        self.usage = add_usage(self.usage, result.usage)
-        self.spent += Counts.of([(result.usage.tokens, result.usage.cost_usd)], completed=1)
+        self.pay(result.usage, completed=1)
         for warning in result.warnings[:SHOWN_ERRORS]:
             if len(self.warnings) < SHOWN_WARNINGS:
                 self.warn(warning)
@@ -364,11 +368,7 @@ class Training(TrainingSoFar):
         return ""
 
     def decide(
-        self,
-        reason: str,
-        at: datetime,
-        stop_reason: Any = None,
-        author: str | None = None,
+        self, reason: str, at: datetime, stop_reason: Any = None, author: str | None = None
     ) -> Decision:
         """Record that a phase is done, and begin the next one, or end the training."""
         decision = Decision(

@@ -4,12 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mull import sheet as parts
 from mull.agents.training import RetroformerTrainingRequest
-from mull.agents.training_result import (
-    Decision,
-    Measured,
-    RetroformerTrainingResult,
-    StageResult,
-)
+from mull.agents.training_result import Decision, Measured, RetroformerTrainingResult, StageResult
 from mull.text import Cell, spaced, tally_words
 
 # Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.

@@ -195,7 +195,9 @@ async def test_the_whole_tree_of_a_training_s_spans(
     assert tree(finished) == {
         "-": {whole: 1},
         whole: {
-            one: 2, "mull.train reward_model": 1, "mull.train reflector": 1, "mull.decision": 4,
+            # The reflector is asked once before the rollouts.
+            "chat base": 1, one: 2, "mull.train reward_model": 1, "mull.train reflector": 1,
+            "mull.decision": 4,
         },
         one: {"mull.episode": 2},
         # Those of the two reflections are parts of the one that failed.

@@ -16,12 +16,13 @@ from activities.language_model.port import Abilities, ModelCall, PermanentModelE
 from commands import follow, updates
 from commands.command import Exit
 from commands.options import New, Wanted
+from mull.agents.prompts import FIRST_REFLECTION
 from mull.agents.training import RetroformerTrainingRequest
 from mull.agents.training_result import RetroformerTrainingResult, StageStep
 from mull.agents.training_sheet import sheet
 from tests.conftest import Handle, begin, ended, failure, until
 from tests.patience import PATIENCE
-from tests.scripted import ScriptedModel
+from tests.scripted import SPENT, ScriptedModel
 from tests.workflows.agents.running import served
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
@@ -132,7 +133,7 @@ async def test_without_signal_nothing_is_trained(client: Client) -> None:
     """Pairs of equal gain say nothing: the training ends, and says so."""
     async with serving(client) as training:
         equal = await end(await start(client, tasks=["8", "9"]))
-    async with serving(client, ScriptedModel(plan=["[answer] 7"])):
+    async with serving(client, advised(plan=["[answer] 7"])):
         nothing = await end(await start(client, tasks=["7"]))
 
     assert (equal.stop_reason, training.stages) == ("no_signal", [])
@@ -193,8 +194,8 @@ async def test_no_more_rollouts_than_allowed_are_in_flight(client: Client) -> No
     model = advised(delay=0.05)
     async with serving(client, model):
         result = await end(await start(client, tasks=["7"], rollouts=6, concurrency=2))
-        spent = result.usage.tokens or 0
-        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
+        half = (result.usage.tokens or 0) // 2 + (SPENT.tokens or 0)
+        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=half))
 
     # A rollout asks for two reflections side by side.
     assert model.most <= 4
@@ -239,7 +240,8 @@ async def test_budgets_and_wishes_hold_across_histories(
     monkeypatch.setattr("workflows.training.ROLLOUTS", 2)
     async with serving(client):
         spent = (await end(await start(client, tasks=["7"], rollouts=6))).usage.tokens or 0
-        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
+        half = spent // 2 + (SPENT.tokens or 0)
+        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=half))
         handle = await start(client, rollouts=10, budget_seconds=600)
         seen = await until(lambda: progress_of(handle), lambda seen: seen.before.made >= 4)
         await handle.execute_update("finish_now", {"author": "ann"})
@@ -293,7 +295,7 @@ async def test_a_training_that_no_worker_takes_is_ended_by_finishing_it_again(
 
 async def test_the_progress_counts_the_rollouts_in_flight(client: Client) -> None:
     """As many as are made at once, also on the sheet, which `mull watch` shows."""
-    async with serving(client, advised(delay=PATIENCE)):
+    async with serving(client, advised(delay=PATIENCE, delays={("reflect", None): 0})):
         handle = await start(client, concurrency=3, rollouts=2)
         seen = await until(lambda: progress_of(handle), lambda seen: seen.in_flight == 3)
         await handle.execute_update("finish_now", {"author": "ann"})
@@ -310,7 +312,9 @@ def listed(name: str | None) -> Abilities:
 
 
 NO_TOKENIZER = ApplicationError("tiny has no tokenizer", type="WeightsError", non_retryable=True)
-KEYLESS = ScriptedModel(plan=lambda _: PermanentModelError("no key", "AuthenticationError"))
+NOPE = PermanentModelError("There is no model nope in MULL_ARTIFACTS.", "NotFoundError")
+NOWHERE = advised(reflect=lambda _: NOPE)
+KEYLESS = advised(plan=lambda _: PermanentModelError("no key", "AuthenticationError"))
 # What is asked for, what fails in a stage, of which model, and what is said of it.
 FAILURES: list[tuple[dict[str, Any], ApplicationError | None, ScriptedModel | None, str]] = [
     # Its model is called by its run's id: where the tuned one is not, both would be the same.
@@ -320,6 +324,8 @@ FAILURES: list[tuple[dict[str, Any], ApplicationError | None, ScriptedModel | No
      "^find the base model: TrainingError: missing is neither a folder nor a Hugging Face name"),
     ({"tuned": "unlisted"}, None, None,
      "^the tuned model's name: ModelNotAllowed: requests may not name unlisted"),
+    ({"reflector": "reflector/nope"}, None, NOWHERE,
+     "^ask the reflector: NotFoundError: There is no model nope in MULL_ARTIFACTS.$"),
     ({}, NO_TOKENIZER, None, "^train the reward model: WeightsError: tiny has no tokenizer$"),
     ({}, None, KEYLESS, "no key"),
 ]  # fmt: skip
@@ -336,7 +342,8 @@ async def test_what_fails_a_training_is_said(client: Client, failing: Any) -> No
 
     assert re.search(said.replace("RUN", handle.id), failed.message)
     assert training.results == []
-    assert bool(own.calls) == (fields == {})
+    assert bool(own.asked("plan")) == (fields == {})
+    assert len(own.calls) == 1 or own is not NOWHERE
     assert bool(training.stages) == (stage is not None)
 
 
@@ -383,7 +390,11 @@ async def test_a_deadline_and_a_cancellation_end_it(client: Client) -> None:
 
 async def test_what_fails_each_time_is_not_tried_for_every_task(client: Client) -> None:
     lost = PermanentModelError("there is no model basee", "NotFoundError")
-    async with serving(client, advised(reflect=lambda _: lost)):
+
+    def reflect(call: ModelCall) -> Any:
+        return GOOD if call.prompt == FIRST_REFLECTION else lost
+
+    async with serving(client, advised(reflect=reflect)):
         handle = await start(client, tasks=[f"{7 + number}" for number in range(20)])
         failed = await failure(handle)
         seen = await progress_of(handle)
