@@ -9,11 +9,7 @@ from activities.language_model.port import Asked, Drawn, LanguageModel, Usual, h
 from mull.critique.criteria import Criterion
 from mull.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from mull.critique.guardrails import Checked, Report, known_guardrails
-from mull.critique.prompts import (
-    build_draft_prompt,
-    build_judge_prompt,
-    build_revision_prompt,
-)
+from mull.critique.prompts import build_draft_prompt, build_judge_prompt, build_revision_prompt
 from mull.critique.request import Format
 from mull.drafts import Receipt
 from mull.request import Framing

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,7 +25,7 @@ from mull.batch.request import (
     Variant,
 )
 from mull.loops import LOOPS
-from mull.request import Framing, Request, explain, parse_request, unambiguous_json
+from mull.request import Framing, Request, explain, unambiguous_json
 
 # The commands that can be run on lines.
 COMMANDS = {loop.command: loop for loop in LOOPS if loop.workflow in REQUESTS}
@@ -84,7 +83,7 @@ def planned(
     for line, found in lines:
         try:
             item = _item(found, kind)
-            request: Any = parse_request(kind, json.dumps(variant.fields_for(item)))
+            request = variant.request_for(item)
         except ValueError as error:
             wrong.append(f"{file}, line {line}: {explain(error)}.")
             continue

@@ -1,7 +1,6 @@
 """A batch on the server: it is started or found, its pages go up, and it is followed."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,21 +19,14 @@ from commands.command import Exit, fail, need_workers, tell
 from commands.follow import ended_badly, show_live
 from commands.lines import Chosen, Given, Page
 from mull.batch.loop import Batch
-from mull.batch.request import (
-    BATCH_CONTINUES,
-    ID_BYTES,
-    PAGE_ID,
-    BatchPage,
-    BatchRequest,
-    Planned,
-)
+from mull.batch.request import BATCH_CONTINUES, ID_BYTES, PAGE_ID, BatchPage, BatchRequest, Planned
 from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.client import Client as Starter
 from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import Run, described, sized
 from mull.loops import BATCH, LOOPS, Loop
 from mull.news import LOOK_SECONDS
-from mull.request import BATCH_PRIORITY, parse_request
+from mull.request import BATCH_PRIORITY
 from mull.run import Counts
 from mull.text import encoded_size, tally_words
 
@@ -128,10 +120,9 @@ async def _start(
         said = f"--id: at most {ID_BYTES} bytes, because the ids of the runs begin with it."
         fail(said, Exit.USAGE)
     variant = request.variants[0]
-    loop = loop_of_runs(request)
     first = pages[0] if pages else request.items
-    one = parse_request(loop.request, json.dumps(variant.fields_for(first[0])))
-    await need_workers(client, loop.queues(one), "batch", waits=chosen.detach)
+    queues = loop_of_runs(request).queues(variant.request_for(first[0]))
+    await need_workers(client, queues, "batch", waits=chosen.detach)
     carried = await carried_over(client, identity, request)
     await Starter(client).begin(
         request.model_copy(update={"carried": carried}),

@@ -137,8 +137,8 @@ def _print(found: Settings, rows: Mapping[str, dict[str, Row]], own: Any) -> Non
         table.add_row(name, Text(terminal_safe(value, VALUE_COLUMNS)), said, Text(origin))
     for kind, each in own.items():
         for name, row in each.items():
-            value = Text(terminal_safe(row.value, VALUE_COLUMNS))
-            table.add_row(f"{kind}.{name}", value, "", Text(row.origin))
+            cell = Text(terminal_safe(row.value, VALUE_COLUMNS))
+            table.add_row(f"{kind}.{name}", cell, "", Text(row.origin))
     if table.rows:
         Console().print(table)
     else:

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Unpack, overload
 
 import temporalio.client
@@ -16,7 +17,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from mull import connection
 from mull.agents.request import ReflexionRequest
 from mull.agents.result import ReflexionResult
-from mull.batch.request import BatchRequest
+from mull.batch.request import REQUESTS, BatchRequest
 from mull.batch.result import BatchResult
 from mull.connection import translated
 from mull.critique.request import ReflectOnResultRequest
@@ -41,7 +42,7 @@ from mull.keywords import (
 from mull.loops import LOOPS, loop_of
 from mull.multipath.request import MultiPathRequest
 from mull.multipath.result import MultiPathResult
-from mull.request import Request
+from mull.request import Request, explain
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import SelfConsistencyResult
 from mull.talk import Talk
@@ -405,8 +406,11 @@ def request_of(kind: type[RequestT], given: Any, fields: Mapping[str, Any]) -> R
     else:
         request = checked(kind, {kind.subject_field: given, **fields})
     if isinstance(request, BatchRequest):
-        try:
-            request.check_runs()
-        except ValueError as error:
-            raise RequestError(str(error), field="items") from None
+        for (at, item), variant in product(enumerate(request.items), request.variants):
+            try:
+                variant.request_for(item)
+            except ValueError as error:
+                why = explain(error, REQUESTS[variant.workflow].model_fields)
+                said = f"items.{at}, variant {variant.name}: {why}"
+                raise RequestError(said, field="items") from None
     return request

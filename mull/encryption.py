@@ -22,15 +22,7 @@ from temporalio.converter import (
 )
 
 from mull import queues
-from mull.keys import (
-    BOUND_TO,
-    CODEC,
-    ENCRYPTED,
-    ENCRYPTION_KEYS,
-    KEY_ID,
-    REFUSED,
-    key_entries,
-)
+from mull.keys import BOUND_TO, CODEC, ENCRYPTED, ENCRYPTION_KEYS, KEY_ID, REFUSED, key_entries
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

@@ -12,13 +12,7 @@ from functools import lru_cache
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from mull.request import explain
 from mull.text import fold, object_schema, well_formed

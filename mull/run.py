@@ -209,11 +209,11 @@ def room_for(
     if not spent:
         return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
     known = [one for one in spent if one is not None]
-    if unit == "tokens":
-        shown, most, why = "{:,}".format, tally_words(int(bound), "token"), NO_TOKENS
-    else:
-        shown, most, why = usd, usd(bound), NO_PRICE
+    in_dollars = unit == "US dollars"
+    shown: Any = usd if in_dollars else "{:,}".format
+    most = usd(bound) if in_dollars else tally_words(int(bound), "token")
     if not known or size is None:
+        why = NO_PRICE if in_dollars else NO_TOKENS
         return Room(0, f"a limit of {most} can't be kept: {why}")
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = int((bound - used) / size + TOLERANCE) if size > 0 else wanted * (used < bound)

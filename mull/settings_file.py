@@ -26,13 +26,7 @@ from mull.errors import ConfigurationError
 from mull.loops import LOOPS, SESSION
 from mull.multipath.request import Limits
 from mull.option import Option
-from mull.request import (
-    SamplingOptions,
-    explain_part,
-    parse_request,
-    short_name,
-    unambiguous_json,
-)
+from mull.request import SamplingOptions, explain_part, parse_request, short_name, unambiguous_json
 from mull.sampling.rules import STOPPING_PRESETS, Stopping
 from mull.text import terminal_safe
 

@@ -13,11 +13,7 @@ from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDReusePolicy
-from temporalio.exceptions import (
-    FailureError,
-    WorkflowAlreadyStartedError,
-    is_cancelled_exception,
-)
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from mull import telemetry

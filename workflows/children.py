@@ -5,11 +5,7 @@ from collections.abc import Coroutine, Hashable
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import (
-    ApplicationError,
-    ChildWorkflowError,
-    WorkflowAlreadyStartedError,
-)
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from mull.request import INVALID

@@ -15,12 +15,7 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from activities.agents import AgentActivities, AgentPrompt
     from activities.critique import Written
-    from activities.environments.activity import (
-        EpisodeTask,
-        Evaluator,
-        Executor,
-        digest_of,
-    )
+    from activities.environments.activity import EpisodeTask, Evaluator, Executor, digest_of
     from activities.environments.port import TaskRef
     from activities.memory import MemoryActivities, MemoryTask, RememberTask
     from mull import telemetry

@@ -333,7 +333,7 @@ class Reflexion(RunState[Decision]):
         if self.repeats:
             return "repeated_reflection", "the reflection says what an earlier one says"
         if done.number >= most:
-            return "episode_limit", f"{tally_words(most, 'episode')} failed, and no more are allowed"
+            return "episode_limit", f"the limit of {tally_words(most, 'episode')} is reached"
         return "episode", f"episode {done.number} failed"
 
     def settle(

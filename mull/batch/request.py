@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import sha256
 from itertools import product
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import FailFast, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import to_json
@@ -14,7 +14,7 @@ from mull.batch.result import BatchRun, PagesStanding
 from mull.critique.request import ReflectOnResultRequest
 from mull.multipath.request import MultiPathRequest
 from mull.option import bound_option
-from mull.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request, explain, parse_request
+from mull.request import MOST_MEMBERS, TASK_TIMEOUT, Frozen, Request, parse_request
 from mull.run import Counts
 from mull.sampling.request import SelfConsistencyRequest
 from mull.turn.request import ToolTurnRequest
@@ -75,6 +75,11 @@ class Variant(Frozen):
         takes = self.takes or {name: name for name in item if name not in LABELS}
         given = {field: item[taken] for field, taken in takes.items() if taken in item}
         return {**self.request, **given}
+
+    def request_for(self, item: Item) -> Any:
+        """Build the request of a run with this item. Raises ValueError if it is wrong."""
+        fields = to_json(self.fields_for(item), inf_nan_mode="constants")
+        return parse_request(REQUESTS[self.workflow], fields)
 
 
 class Planned(NamedTuple):
@@ -209,16 +214,6 @@ class BatchRequest(Request):
         return self
 
     _checked = model_validator(mode="after")(check)
-
-    def check_runs(self) -> None:
-        """Raise ValueError for the first run whose request is wrong, by its item from 0."""
-        for (at, item), variant in product(enumerate(self.items), self.variants):
-            kind = REQUESTS[variant.workflow]
-            try:
-                parse_request(kind, to_json(variant.fields_for(item)))
-            except ValueError as error:
-                said = f"items.{at}, variant {variant.name}: {explain(error, kind.model_fields)}"
-                raise ValueError(said) from None
 
 
 def _size(value: object) -> int:

@@ -9,13 +9,7 @@ from typing import Any, get_args
 from mull import sheet as parts
 from mull.multipath.parts import Node
 from mull.multipath.request import MultiPathRequest
-from mull.multipath.result import (
-    Decision,
-    Draft,
-    MultiPathResult,
-    kept_of,
-    still_open,
-)
+from mull.multipath.result import Decision, Draft, MultiPathResult, kept_of, still_open
 from mull.multipath.suite import Failure, TestOutcome, module_hint
 from mull.text import Cell, claimed, tally_words
 

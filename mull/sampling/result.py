@@ -290,10 +290,9 @@ class SelfConsistencyResult(RunRecord):
         votes = self.valid_responses
         if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
             return ""
-        if not votes:
-            return f"no readable answer in {tally_words(self.total_responses, 'call')}"
         if not self.quorum_met or self.stop_reason == "no_consensus":
-            return "there is no consensus"
+            unread = f"there is no readable answer in {tally_words(self.total_responses, 'call')}"
+            return "there is no consensus" if votes else unread
         if self.tied:
             return "several answers share the lead"
         if self.consensus_type == "divided":

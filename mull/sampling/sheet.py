@@ -11,13 +11,7 @@ from itertools import groupby
 from mull import sheet as parts
 from mull.details import bar
 from mull.sampling.request import SelfConsistencyRequest
-from mull.sampling.result import (
-    FEW_VOTES,
-    Decision,
-    Response,
-    SelfConsistencyResult,
-    answer_words,
-)
+from mull.sampling.result import FEW_VOTES, Decision, Response, SelfConsistencyResult, answer_words
 from mull.sampling.rules import AGREEMENT, COMPARED, RULES
 from mull.text import claimed, tally_words, terminal_safe
 

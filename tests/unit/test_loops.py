@@ -109,7 +109,7 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
 
 DEAR = {"stop_reason": "budget", "stop_explanation": "it was too dear"}
 LATE = {"stop_reason": "deadline", "stop_explanation": "time is up"}
-SO_DEAR = "readable answers: it was too dear"
+SO_DEAR = "readable answers (it was too dear)"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ SO_DEAR = "readable answers: it was too dear"
         (CRITIQUE, DRAFTED, ""),
         (CRITIQUE, UNJUDGED, "no judge has scored the draft"),
         (CRITIQUE, UNJUDGED.model_copy(update=ACCEPTED), ""),
-        (CRITIQUE, UNJUDGED.model_copy(update=LATE), "no judge has scored the draft: time is up"),
+        (CRITIQUE, UNJUDGED.model_copy(update=LATE), "no judge has scored the draft (time is up)"),
         (CRITIQUE, UNJUDGED.model_copy(update={"stop_reason": "skipped"}), ""),
         (CRITIQUE, drafted(finish_reason="length"), CUT_OFF),
         (CRITIQUE, drafted(finish_reason="length").model_copy(update=ACCEPTED), ""),
@@ -152,7 +152,7 @@ SO_DEAR = "readable answers: it was too dear"
         (
             MULTIPATH,
             FAILS.model_copy(update=LATE),
-            "a test still fails: it returned 99, not 0: time is up",
+            "a test still fails: it returned 99, not 0 (time is up)",
         ),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),

@@ -6,6 +6,7 @@ import pytest
 from temporalio.client import Client
 
 from mull.run import Spending
+from mull.text import tally_words
 from tests.conftest import QUERY, begin, reflect, served
 from tests.scripted import Script, ScriptedModel, reflection, routed
 from tests.workflows.multipath.running import (
@@ -85,7 +86,7 @@ async def test_a_token_budget_is_kept_to(
 
     assert (len(model.calls), result["stop_reason"]) == (calls, "budget")
     assert result[ANSWERS[workflow]] == answer
-    assert f"of {tokens} tokens are spent" in result["stop_explanation"]
+    assert f"of {tally_words(tokens, 'token')} are spent" in result["stop_explanation"]
 
 
 UNPRICED = "a limit of $1.00 can't be kept: the model's price is unknown, so bound its tokens by"

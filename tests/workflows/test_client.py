@@ -86,7 +86,7 @@ async def test_a_request_that_is_refused_starts_nothing(client: Client) -> None:
     with pytest.raises(mull.RequestError, match=r"variants\.0\.workflow: missing\W*$"):
         await m.batch([{"question": "How much?"}], variants=[{"name": "ask"}])
     known: dict[str, Any] = {"variants": [{"name": "a", "workflow": "SelfConsistencyWorkflow"}]}
-    items = [{"question": "How much?", "id": 1}, {"questoin": "How much?"}]
+    items: list[dict[str, Any]] = [{"question": "How much?", "id": 1}, {"questoin": "How much?"}]
     said = r"items\.1, variant a: question: missing; questoin: no such .* mean question\?$"
     for begin in (
         m.batch(items, **known),

@@ -99,7 +99,7 @@ async def test_an_empty_reply_is_asked_for_twice_more(client: Client) -> None:
     result = await ask(client, ScriptedModel(sample=[[EMPTY] * 3]), max_responses=1)
 
     assert (result.stop_reason, result.responses[0].attempts) == ("no_consensus", 3)
-    assert (result.doubt, result.max_responses) == ("no readable answer in 1 call", 1)
+    assert (result.doubt, result.max_responses) == ("there is no readable answer in 1 call", 1)
     assert result.responses[0].error == "EmptyReply: the reply is empty"
 
 
@@ -123,7 +123,7 @@ async def test_a_refusal_is_a_reply(client: Client, kind: str) -> None:
     result = await ask(client, ScriptedModel(sample=[refused, refused]), max_responses=2)
 
     assert (result.final_answer, result.total_responses) == (None, 2)
-    assert result.doubt == "no readable answer in 2 calls"
+    assert result.doubt == "there is no readable answer in 2 calls"
 
 
 async def test_no_reply_by_the_deadline_fails_the_run(client: Client) -> None:

@@ -514,7 +514,7 @@ def test_the_sheet_of_a_run_that_goes_on() -> None:
     [
         (
             {"episode_limit": 2}, (0.5, 0.25), None, "the task is not solved",
-            "not solved: 2 episodes failed, and no more are allowed", ("episodes", "2 of 2"),
+            "not solved: the limit of 2 episodes is reached", ("episodes", "2 of 2"),
         ),
         (
             {"judge": "judge/model"}, (1.0,), None,
@@ -535,7 +535,9 @@ def test_the_sheet_of_a_run_that_is_not_to_be_built_on(
     state.hidden_passed = hidden
 
     result, shown = state.result(), sheet(state.result())
-    words = "2 episodes failed, and no more are allowed" if len(worths) == 2 else "episode 1 solved the task"
+    words = (
+        "the limit of 2 episodes is reached" if len(worths) == 2 else "episode 1 solved the task"
+    )
     assert (shown.verdict.words, shown.verdict.tone) == (words, "warning")
     assert (shown.flags, result.doubt) == ((flag,), doubt)
     assert fact in facts(shown).items()
