@@ -134,6 +134,7 @@ def templates() -> Environment:
         cell_words(cell, column), CELL_COLUMNS
     )
     found.filters["rendered"] = _rendered
+    found.filters["line"] = terminal_safe
     # Keeps a per cent sign on the line of its number.
     found.filters["unbroken"] = lambda words: words.replace(" %", "\u00a0%")
     found.filters["ago"] = _ago

@@ -15,13 +15,13 @@ from temporalio.service import RPCError
 
 from commands.html.rendering import STATIC
 from commands.http.chat import RefusedError
-from commands.web import forms, run, runs
+from commands.web import compare, forms, review, run, runs
 from commands.web.live import Watchers
 from commands.web.rendering import Page, is_fragment, render
 from mull import MullError, NoServerError, NoWorkerError, RequestError
 from mull.connection import refused
 
-ROOMS = (runs, run, forms)
+ROOMS = (runs, run, review, forms, compare)
 STATUS: dict[type[MullError], int] = {RequestError: 400, NoServerError: 503, NoWorkerError: 503}
 logger = logging.getLogger("mull.page")
 

@@ -18,6 +18,7 @@ from commands.web.citations import cited
 from commands.web.diff import changes
 from commands.web.live import View, Watchers, drawn
 from commands.web.rendering import Page, author_of, page_of, render
+from commands.web.waiting import items_of
 from mull import Run, RunCancelledError, RunFailedError
 from mull.connection import translated
 from mull.loops import LOOPS
@@ -97,6 +98,7 @@ def drawing(page: Page, found: Run[Any]) -> Callable[[Any, View], str]:
 
 def _draw(page: Page, found: Run[Any], request: Any, view: View) -> str:
     sheet, facts = sheet_of(found, request, view), facts_of(found, request)
+    steers = not view.ended and not page.read_only
     return (
         templates()
         .get_template("run_part.html.j2")
@@ -106,7 +108,8 @@ def _draw(page: Page, found: Run[Any], request: Any, view: View) -> str:
             changes=changes(sheet),
             cited=cited(sheet),
             further=found.loop.further.format(id=found.id),
-            steers=not view.ended and not page.read_only,
+            steers=steers,
+            asks=items_of(found, facts.run_id, view.record) if steers and view.record else (),
         )
     )
 
