@@ -258,6 +258,7 @@ SAID: dict[str, Callable[[str, random.Random], Any]] = {
     "research report": _report,
     "previous report": _report,
     "`solution.py`": _code,
+    "a plan that has failed": lambda _, __: "It fails again.",
     "STATUS: FAIL\nReflection:": lambda _, chance: f"Next time I add {chance.randint(1, 9)} less.",
     "An agent worked on a task. Judge": lambda _, chance: {
         "reasoning": "read",

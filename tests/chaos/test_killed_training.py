@@ -43,7 +43,8 @@ class Model:
 
     def __call__(self, request: Body) -> Scripted:
         prompt = request["messages"][0]["content"]
-        [number] = re.findall(r"Task: Count to (\d+)\.", prompt)[-1:]
+        # The first call of a reflector has no task.
+        number = (re.findall(r"Task: Count to (\d+)\.", prompt) or ["none"])[-1]
         reflects = prompt.endswith("Reflection:")
         said = "Good advice." if request.get("seed") == 0 else "Poor advice."
         if not reflects:
