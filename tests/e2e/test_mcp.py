@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import httpx2
@@ -22,6 +24,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 import mull
 from commands.embedded import Place
+from tests import forks
 from tests.conftest import until
 from tests.e2e.conftest import commands_beside, serving
 from tests.e2e.model import KAFKA, REPORTS, replied
@@ -84,19 +87,24 @@ def _closed() -> Iterator[None]:
     OPEN.set()
 
 
-def speaking(
-    environment: dict[str, str],
-    *options: str,
-    mode: str = "auto",
-    program: Sequence[str] = (),
-    folder: Path = ROOT,
-) -> Client:
-    """Start `mull mcp`, as a client does, and speak to it."""
-    arguments = [*(program or [str(ROOT / "starter.py")]), "mcp", *options]
-    known = StdioServerParameters(
-        command=sys.executable, args=arguments, env=environment, cwd=str(folder)
-    )
-    return Client(stdio_client(known), mode=mode)
+@asynccontextmanager
+async def speaking(
+    environment: dict[str, str], *options: str, mode: str = "auto"
+) -> AsyncIterator[Client]:
+    """Start `mull mcp`, and speak to it as a client does; `cat` carries what is said."""
+    with TemporaryDirectory() as folder:
+        given, said, log = (str(Path(folder, name)) for name in ("given", "said", "log"))
+        os.mkfifo(given)
+        os.mkfifo(said)
+        process = forks.start(
+            ["starter.py", "mcp", *options], environment, Path(said), Path(log), Path(given)
+        )
+        carrying = ["-c", 'cat "$0" & exec cat >"$1"', said, given]
+        known = StdioServerParameters(command="sh", args=carrying)
+        async with Client(stdio_client(known), mode=mode) as client:
+            yield client
+        process.join(PATIENCE)
+        assert process.exitcode == 0
 
 
 def text(result: types.CallToolResult) -> str:
@@ -418,7 +426,13 @@ async def test_no_file_of_settings_is_read(m: mull.Client, served: Served, tmp_p
     """A client starts it in the folder of a project that may be somebody else's."""
     (tmp_path / "mull.toml").write_text('model = "openai/elsewhere"\nbudget_usd = 900\nmodle = 1')
     known = {**served[0], "MULL_SETTINGS": str(tmp_path / "mull.toml")}
-    async with speaking(known, folder=tmp_path) as client:
+    started = StdioServerParameters(
+        command=sys.executable,
+        args=[str(ROOT / "starter.py"), "mcp"],
+        env=known,
+        cwd=str(tmp_path),
+    )
+    async with Client(stdio_client(started)) as client:
         asked = await client.call_tool("ask", {"question": SIX})
     request = await (await m.get(asked.structured_content["id"])).request()
 

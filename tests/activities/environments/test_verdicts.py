@@ -114,9 +114,11 @@ def test_every_hidden_test_of_human_eval_can_run_apart() -> None:
     assert lacking == []
 
 
-@pytest.mark.parametrize("part", range(4))
-async def test_all_of_human_eval_is_verified_by_cases(sandbox: Sandbox, part: int) -> None:
-    """Each solution passes by cases; a wrong one fails, whatever it does to the program around."""
+async def test_human_eval_is_verified_by_cases(sandbox: Sandbox) -> None:
+    """Each solution passes by cases; a wrong one fails, whatever it does to the program around.
+
+    Every fourth problem is tried.
+    """
     bound = asyncio.Semaphore(3)
 
     async def judged(problem: Problem) -> list[tuple[bool, str | None]]:
@@ -125,7 +127,7 @@ async def test_all_of_human_eval_is_verified_by_cases(sandbox: Sandbox, part: in
             found = await of_problem(sandbox, problem, problem.solution, wrong)
         return [(one.passed, one.verified_by) for one in found]
 
-    problems = PROBLEMS[part::4]
+    problems = PROBLEMS[::4]
     found = await asyncio.gather(*map(judged, problems))
 
     assert [made[0] for made in found] == [(True, "cases")] * len(problems)
@@ -133,13 +135,18 @@ async def test_all_of_human_eval_is_verified_by_cases(sandbox: Sandbox, part: in
 
 
 # A literal, a tolerance, truth, a tuple of it, a random one, a helper's round trip, and a list.
-@pytest.mark.parametrize("number", [0, 2, 32, 33, 38, 52, 53, 151])
-async def test_no_forgery_passes_a_test_of_human_eval(sandbox: Sandbox, number: int) -> None:
+@pytest.mark.parametrize(("at", "number"), [*enumerate([0, 2, 32, 33, 38, 52, 53, 151])])
+async def test_no_forgery_passes_a_test_of_human_eval(
+    sandbox: Sandbox, at: int, number: int
+) -> None:
     """Wrong answers that change the program, equal everything, read frames or end the process."""
     problem = PROBLEMS[number]
     wrong = broken(problem.solution, problem.entry)
-    answers = [f"{forgery}\n{wrong}" for forgery in FORGERIES.values()]
-    answers += [f"{wrong}\n{forgery}" for forgery in FORGERIES.values()]
+    # Before the wrong answer in one problem, after it in the next.
+    answers = [
+        "\n".join([forgery, wrong] if place % 2 else [wrong, forgery])
+        for place, forgery in enumerate(FORGERIES.values(), at)
+    ]
     answers += [text.replace("{entry}", problem.entry) for text in REPLACED.values()]
 
     found = await of_problem(sandbox, problem, *answers)
@@ -319,15 +326,14 @@ async def test_the_code_cannot_choose_to_be_run_beside_the_test(
     assert (found.passed, found.verified_by) == (False, "cases")
 
 
-@pytest.mark.parametrize("forged", ["", SCRIPT])
 async def test_calls_that_follow_from_one_another_without_end_fail(
-    sandbox: Sandbox, tmp_path: Path, forged: str
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """How often the test asks is the code's doing; the honest code is asked eight times."""
     test = "x = 6\nfor _ in range(60):\n    x = f(x)\n    if x == 1: break\nassert x == 1\n"
     honest = "def f(x): return 3 * x + 1 if x % 2 else x // 2\n"
 
-    found = await verified(sandbox, tmp_path, test, honest, f"{forged}\ndef f(x): return x + 1\n")
+    found = await verified(sandbox, tmp_path, test, honest, f"{SCRIPT}\ndef f(x): return x + 1\n")
 
     assert [(one.passed, one.verified_by) for one in found] == [(True, "cases"), (False, "cases")]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from activities.environments.activity import LIVE
 from activities.language_model.port import ModelCall
 from activities.memory import memory_id
 from mull.agents.memory import Reflection, SharedMemory
@@ -125,7 +126,8 @@ def test_a_memory_knows_its_reflections_after_they_were_dropped() -> None:
     assert [one.text for one in memory.of("a").reflections] == ["Plan 2.", "Plan 3.", "Plan 4."]
 
 
-AGENTS = 100
+# More than have their episodes kept live.
+AGENTS = 2 * LIVE
 
 
 def apt(call: ModelCall) -> str:
@@ -138,7 +140,7 @@ def apt(call: ModelCall) -> str:
     return f"[answer] {wanted}" if "Observation 1" in steps else f"add[{wanted}]"
 
 
-async def test_a_hundred_agents_at_once_see_nothing_of_each_other(client: Client) -> None:
+async def test_many_agents_at_once_see_nothing_of_each_other(client: Client) -> None:
     """Each learns its own lesson, in as many calls as alone, though fewer episodes are kept live.
 
     Those of one memory add to it side by side, and none is lost.
@@ -161,7 +163,7 @@ async def test_a_hundred_agents_at_once_see_nothing_of_each_other(client: Client
     assert texts == sorted(f"I did not count to {one['task']}." for one in requests[::2])
 
 
-async def test_a_hundred_agents_at_once_lose_no_reflection(client: Client) -> None:
+async def test_many_agents_at_once_lose_no_reflection(client: Client) -> None:
     model = ScriptedModel(each=apt)
     training = ScriptedTraining([(0.1, 0.2, 0.3)] * AGENTS)
     asked: dict[str, Any] = {"reward_model": "r", "memory": "all", "max_attempts": 5}
