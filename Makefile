@@ -33,7 +33,7 @@ test-environments: $(TOOLS) .venv-environments/.ready
 # The extra `train`. One thread for each process: torch's own would wait for each other.
 test-train: $(TOOLS) .venv-train/.ready
 	PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 \
-	    .venv-train/bin/python -m pytest -n 2 --dist loadfile tests/training
+	    .venv-train/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/training
 
 lint: $(TOOLS)
 	.venv/bin/ruff check .

@@ -125,8 +125,11 @@ def share_good(folder: Path, count: int, seed: int = 0) -> float:
     return sum(map(is_good, compress(texts, ended))) / count
 
 
-def build(folder: Path, seed: int = 0, asked: Sequence[str] = ()) -> None:
-    """Make the model and teach it to answer what it is `asked`; takes some seconds on one core."""
+def build(folder: Path, seed: int = 0, asked: Sequence[str] = (), batch: int = ROWS) -> None:
+    """Make the model and teach it to answer what it is `asked`; takes some seconds on one core.
+
+    Of long prompts a smaller `batch` is enough.
+    """
     asked = asked or prompts(64)
     torch.manual_seed(seed)
     drawn = random.Random(seed)
@@ -150,7 +153,7 @@ def build(folder: Path, seed: int = 0, asked: Sequence[str] = ()) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
     for _ in range(STEPS):
-        pairs = [(drawn.choice(asked), drawn.choice(reflections)) for _ in range(ROWS)]
+        pairs = [(drawn.choice(asked), drawn.choice(reflections)) for _ in range(batch)]
         rows = [torch.tensor(pair_ids(tokenizer, *pair)) for pair in pairs]
         ids = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
         labels = pad_sequence(rows, batch_first=True, padding_value=IGNORED)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from activities.environments.port import Evaluation, StepResult, TaskRef
 from bench.tiny_llama import COLOURS, THINGS, build, is_good
-from commands.embedded import free_port
+from commands.embedded import free_port, is_free
 from mull.agents.memory import (
     Action,
     EpisodicMemory,
@@ -91,7 +91,8 @@ class World(NamedTuple):
     port: int
 
     def worker(self) -> Any:
-        """Start a worker of every queue."""
+        """Start a worker of every queue, once one that was killed has left its port."""
+        assert any(is_free(self.port) for _ in patiently())
         log = self.folder / "worker.log"
         queues, keys = "mull,llm,tools,train", "tests.training.keys"
         address = f"127.0.0.1:{self.port}"
@@ -125,7 +126,7 @@ class World(NamedTuple):
 def made(folder: Path, environment: Mapping[str, str]) -> Iterator[World]:
     """Make a folder of artifacts, with a base model that reflects well about every other time."""
     port = free_port()
-    build(folder / "base", asked=prompts())
+    build(folder / "base", asked=prompts(), batch=8)
     (folder / "instructions").write_text(INSTRUCTIONS)
     (folder / "tasks").write_text("".join(f"{task}\n" for task in TASKS[: len(TASKS) // 2]))
     with ScriptedEndpoint([plan] * 10_000) as endpoint:

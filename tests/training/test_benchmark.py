@@ -99,8 +99,11 @@ def test_it_says_how_a_training_ends(after: float, right: int, ended: str) -> No
     assert training.ending(measured(0.5, 400), measured(after, 400), learned) == ended
 
 
-def test_it_counts_kills(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_counts_kills(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A stage that is killed at a random moment has the same weights, whatever it did then."""
+    monkeypatch.setattr(training, "PAIRS", 48)
     missed = training.kill(tmp_path, base, argparse.Namespace(methods=[], kills=1))
 
     assert missed == []

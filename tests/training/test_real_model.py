@@ -4,32 +4,29 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import PeftModel
 
 from activities.training.artifacts import TrainingError, resolve
 from activities.training.job import RECIPES
-from activities.training.weights import base_of, load_policy, load_tokenizer, prompt_text
+from activities.training.weights import base_of, load_policy, load_tokenizer, prompt_ids
 from bench.hints import is_right, puzzle, reflection_prompt
 from mull.agents.rating import RatedPair
 from tests.training.stages import artifacts, outcome, task
 from tests.training.test_trainers import with_gains
 
-NAMES = [f"task-{number}" for number in range(4)]
+PROMPT = reflection_prompt(puzzle("task-0"))
 
 
-def pairs() -> list[RatedPair]:
-    """Of each task a right reflection and a wrong one."""
-    made = list[RatedPair]()
-    for name in NAMES:
-        prompt, right = reflection_prompt(puzzle(name)), puzzle(name).right
-        pair = with_gains(1.0, 0.0, (f"It is {right}.", "I am a helpful assistant."))
-        tried = tuple(item.model_copy(update={"prompt": prompt}) for item in pair.tried)
-        made.append(pair.model_copy(update={"task": name, "tried": tried}))
-    return made
+def pair() -> RatedPair:
+    """Rate a right reflection and a wrong one."""
+    made = with_gains(1.0, 0.0, (f"It is {puzzle('task-0').right}.", "I am a helpful assistant."))
+    tried = tuple(item.model_copy(update={"prompt": PROMPT}) for item in made.tried)
+    return made.model_copy(update={"tried": tried})
 
 
 def test_the_toy_is_tuned(base: Path, tmp_path: Path) -> None:
     """By the defaults for its size; what is left is an adapter, which is loaded on the toy."""
-    root = artifacts(tmp_path / "artifacts", base, pairs())
+    root = artifacts(tmp_path / "artifacts", base, [pair()])
     asked = task(
         "reflector", "dpo", model="toy", epochs=1, batch_size=None, learning_rate=None, seed=0
     )
@@ -37,17 +34,19 @@ def test_the_toy_is_tuned(base: Path, tmp_path: Path) -> None:
     done = outcome(root, asked)["done"]
 
     recipe = RECIPES[1e9]["dpo"]._replace(epochs=1)
-    assert done["settings"] == recipe._asdict() | {"rows_at_once": 4}
+    assert done["settings"] == recipe._asdict() | {"rows_at_once": 1}
     folder = root / done["folder"]
     assert base_of(folder) == "toy"
     size = sum(path.stat().st_size for path in folder.iterdir())
     assert size < 40 << 20
-    tokenizer, toy, tuned = load_tokenizer(folder), load_policy("toy"), load_policy(folder)
-    text = prompt_text(tokenizer, reflection_prompt(puzzle(NAMES[0])))
-    ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    # In float64 the adapter is not merged, so one load has both models.
+    tuned = load_policy(folder, torch.float64)
+    assert isinstance(tuned, PeftModel)
+    ids = torch.tensor([prompt_ids(load_tokenizer(folder), PROMPT)])
     with torch.inference_mode():
-        difference = (toy(ids).logits - tuned(ids).logits).abs().max()
-    assert difference > 1e-4
+        after = tuned(ids).logits
+        with tuned.disable_adapter():
+            assert (tuned(ids).logits - after).abs().max() > 1e-4
 
 
 def test_a_reflection_is_right_by_what_it_names() -> None:

@@ -1,12 +1,11 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -17,6 +16,9 @@ from activities.training.weights import load_reward_model, load_tokenizer, score
 from tests.patience import PATIENCE
 from tests.training.serving import PROMPT, artifacts
 
+# They share a server, whose process takes seconds to start.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 REFLECTIONS = ("Next time, I will check each key.", "Next time, I will guess once more.", "")
 TASK = ScoreTask(reward_model="train-1/reward_model", prompt=PROMPT, reflections=REFLECTIONS)
 
@@ -26,11 +28,12 @@ def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return artifacts(base, tmp_path_factory.mktemp("run") / "artifacts")
 
 
-@pytest.fixture
-async def served(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    async with Served(root) as made:
-        yield made
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(root: Path) -> AsyncIterator[Served]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-secret")
+        async with Served(root) as made:
+            yield made
 
 
 async def scored(served: Served, task: ScoreTask = TASK) -> Scores:
@@ -57,13 +60,47 @@ async def test_scores(served: Served, root: Path) -> None:
         assert "\n" not in failed.value.message
 
 
+async def test_no_keys(served: Served) -> None:
+    """The process has no provider's key, and one thread."""
+    await scored(served)
+    assert served._process is not None
+    there = Path(f"/proc/{served._process.pid}/environ").read_text().split("\0")
+
+    assert "OMP_NUM_THREADS=1" in there
+    assert not any("sk-secret" in one for one in there)
+    given = {"HF_HOME": "/hub", "CUDA_VISIBLE_DEVICES": "0", "HOME": "/me", "HFX": "1"}
+    kept = variables(given, Path("/artifacts"))
+    assert {"HF_HOME", "CUDA_VISIBLE_DEVICES", "HOME", "MULL_ARTIFACTS"} <= set(kept)
+    assert "HFX" not in kept
+
+
+async def test_a_cancelled_call(served: Served) -> None:
+    """A call that is cancelled ends at once, whatever the process does."""
+    await scored(served)
+    process = served._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    environment = ActivityEnvironment()
+    call = asyncio.create_task(
+        environment.run(ScoringActivities(served.score).score_reflections, TASK)
+    )
+    await asyncio.sleep(0.5)
+
+    environment.cancel()
+
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    os.kill(process.pid, signal.SIGCONT)
+
+
 async def test_a_lost_process(served: Served) -> None:
     """Calls under way are tried again when the process dies, and another one takes the next."""
     await scored(served)
     process = served._process
     assert process is not None
     long = TASK.model_copy(update={"reflections": ("I will check each key. " * 250,) * 16})
-    calls = [asyncio.create_task(scored(served, long)) for _ in range(40)]
+    calls = [asyncio.create_task(scored(served, long)) for _ in range(8)]
     await asyncio.sleep(1)
 
     process.kill()
@@ -88,68 +125,3 @@ async def test_a_call_that_waits(served: Served) -> None:
     process.kill()
 
     assert len((await call).scores) == 3
-
-
-async def test_a_cancelled_call(served: Served) -> None:
-    """A call that is cancelled ends at once, whatever the process does."""
-    await scored(served)
-    process = served._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    environment = ActivityEnvironment()
-    call = asyncio.create_task(
-        environment.run(ScoringActivities(served.score).score_reflections, TASK)
-    )
-    await asyncio.sleep(0.5)
-
-    environment.cancel()
-
-    async with asyncio.timeout(PATIENCE):
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
-
-async def test_no_keys(served: Served) -> None:
-    """The process has no provider's key, and one thread."""
-    while served._process is None:
-        await asyncio.sleep(0.1)
-    there = Path(f"/proc/{served._process.pid}/environ").read_text().split("\0")
-
-    assert "OMP_NUM_THREADS=1" in there
-    assert not any("sk-secret" in one for one in there)
-    given = {"HF_HOME": "/hub", "CUDA_VISIBLE_DEVICES": "0", "HOME": "/me", "HFX": "1"}
-    kept = variables(given, Path("/artifacts"))
-    assert {"HF_HOME", "CUDA_VISIBLE_DEVICES", "HOME", "MULL_ARTIFACTS"} <= set(kept)
-    assert "HFX" not in kept
-
-
-def test_a_killed_worker(root: Path) -> None:
-    """The process ends when the worker is killed."""
-    program = f"""
-import asyncio
-from pathlib import Path
-from activities.training.served import Served
-
-async def main():
-    async with Served(Path({str(root)!r})) as served:
-        while served._process is None:
-            await asyncio.sleep(0.1)
-        print(served._process.pid, flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
-        assert worker.stdout is not None
-        process = int(worker.stdout.readline())
-        there = Path(f"/proc/{process}/stat")
-        assert there.exists()
-
-        worker.kill()
-
-        for _ in range(300):
-            if not there.exists() or there.read_text().split()[2] == "Z":
-                return
-            signal.sigtimedwait([], 0.1)
-    pytest.fail("the process outlives the worker")

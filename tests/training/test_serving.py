@@ -3,6 +3,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -466,3 +468,35 @@ async def test_a_tuned_reflector_has_an_address_of_its_own(
 
     assert reply.text == (await called(served, "train-1", 1)).text
     assert reply.spending.cost_usd == 0
+
+
+def test_a_killed_worker(root: Path) -> None:
+    """The process ends when the worker is killed."""
+    program = f"""
+import asyncio
+from pathlib import Path
+from activities.training.served import Served
+
+async def main():
+    async with Served(Path({str(root)!r})) as served:
+        while served._process is None:
+            await asyncio.sleep(0.1)
+        print(served._process.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        process = int(worker.stdout.readline())
+        there = Path(f"/proc/{process}/stat")
+        assert there.exists()
+
+        worker.kill()
+
+        for _ in range(300):
+            if not there.exists() or there.read_text().split()[2] == "Z":
+                return
+            signal.sigtimedwait([], 0.1)
+    pytest.fail("the process outlives the worker")

@@ -3,9 +3,8 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from activities.training.weights import (
     load_shape,
     token_bytes,
 )
+from tests import forks
 from tests.training.stages import RUN, artifacts, outcome, task
 
 
@@ -30,10 +30,9 @@ def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def mull(root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def mull(root: Path, *words: str) -> CompletedProcess[str]:
     known = {**os.environ, "MULL_ARTIFACTS": str(root)}
-    command = [sys.executable, "-m", "starter", "train", *words]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    return forks.run("starter.py", "train", *words, environment=known)
 
 
 def test_a_whole_model_is_written(root: Path, tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -20,20 +17,8 @@ from adapters import QUEUES, parse, servable, trained
 from commands.embedded import Place, free_port
 from mull.connection import connect
 from mull.errors import ConfigurationError
-from tests.patience import PATIENCE
+from tests.e2e.conftest import worker
 from tests.training.serving import artifacts, call
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def started(options: list[str], environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "worker.py", *options]
-    with subprocess.Popen(command, env=environment, cwd=ROOT) as worker:
-        try:
-            yield worker
-        finally:
-            worker.kill()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +97,7 @@ async def test_a_worker(
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", f"http://127.0.0.1:{port}/v1")
     options = ["--queues", "mull,train", "--reflector-address", f"127.0.0.1:{port}"]
     environment = {**os.environ, "MULL_ARTIFACTS": str(root)}
-    with started([*options, "--base", str(base)], environment) as worker:
+    with worker(environment, tmp_path / "log", *options, "--base", str(base)) as ended:
         client = await connect()
         found: DoctorResult = await client.execute_workflow(
             "DoctorWorkflow",
@@ -123,9 +108,7 @@ async def test_a_worker(
         )
         reply = await LiteLLMModel(None).complete(call("hosted_vllm/train-1"))
 
-        worker.send_signal(signal.SIGTERM)
-
-        assert worker.wait(PATIENCE) == 0
+    assert ended.exitcode == 0
     said = [check.said for check in found.checks if check.area == "training"]
     assert said == [f"trained models are kept in {root}"]
     assert reply.text

@@ -2,9 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +12,8 @@ from mull.agents.retroformer import RetroformerRequest
 from mull.agents.training import RetroformerTrainingRequest
 from mull.batch.request import BatchRequest
 from mull.request import Request
+from tests import forks
 
-ROOT = Path(starter.__file__).parent
 REQUESTS: dict[str, type[Request]] = {
     **{name: loop.request for name, loop in LINES.items()},
     "retroformer": RetroformerRequest,
@@ -30,12 +27,9 @@ NAMED = re.compile(r"^│ (--[a-z-]+)", re.MULTILINE)
 
 def helped(*words: str, columns: int = COLUMNS, **known: str) -> str:
     """Return what a command says of itself."""
-    done = subprocess.run(
-        [sys.executable, "starter.py", *words],
-        cwd=ROOT, env={**os.environ, "COLUMNS": str(columns), **known},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
+    environment = {**os.environ, "COLUMNS": str(columns), **known}
+    done = forks.run("starter.py", *words, environment=environment)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
