@@ -132,7 +132,7 @@ async def act(folder: Path) -> tuple[float, float]:
         with made(folder, os.environ) as world:
             worker = world.worker()
             try:
-                words = ("--method", "rloo", "--epochs", "12", "--tuned", "reflector/RUN")
+                words = ("--method", "rloo", "--epochs", "16", "--tuned", "reflector/RUN")
                 ended = await asyncio.to_thread(world.train, "agent", *words)
             finally:
                 worker.terminate()

@@ -262,7 +262,7 @@ async def test_a_redirect_is_not_followed(build: Build) -> None:
     assert (raised.value.kind, raised.value.status, other.requests) == ("Redirect", 307, [])
 
 
-BOMB = gzip.compress(b" " * 300_000_000, 9)
+BOMB = gzip.compress(b" " * 300_000_000, 1)
 HEAVY = {
     "gzip bomb": Scripted(body=BOMB, headers={"Content-Encoding": "gzip"}),
     "error of 30 MB": failing(500, message="a " * 15_000_000),

@@ -214,16 +214,14 @@ async def run(
     return result, Counter(map(key, place.requests))
 
 
-@pytest.mark.parametrize("kills", [[2, 8], [4]])
-async def test_a_worker_killed_at_each_step_changes_nothing(
-    client: Client, tmp_path: Path, kills: list[int]
-) -> None:
+async def test_a_worker_killed_at_each_step_changes_nothing(client: Client, tmp_path: Path) -> None:
     expected, _ = await run(client, tmp_path / "undisturbed", [])
 
-    result, made = await run(client, tmp_path / "traces", kills)
+    for kills in ([2, 8], [4]):
+        result, made = await run(client, tmp_path / f"{kills}", kills)
 
-    assert lasting(result.model_dump(mode="json")) == lasting(expected.model_dump(mode="json"))
-    assert (result.draft, result.stop_reason) == ("draft two", "accepted_by_person")
-    lost = made.total() - len(made)
-    assert 0 <= lost <= 2 * len(kills)
-    assert result.usage.parts["retried"].calls >= lost
+        assert lasting(result.model_dump(mode="json")) == lasting(expected.model_dump(mode="json"))
+        assert (result.draft, result.stop_reason) == ("draft two", "accepted_by_person")
+        lost = made.total() - len(made)
+        assert 0 <= lost <= 2 * len(kills)
+        assert result.usage.parts["retried"].calls >= lost

@@ -75,26 +75,25 @@ class Training(ScriptedTraining):
 
 
 @pytest.mark.parametrize(
-    ("asked", "where"),
-    [(RETROFORMER, "reflect"), (RETROFORMER, "score"), (TRAINING, "try"), (TRAINING, "retry")],
+    ("asked", "places"), [(RETROFORMER, ("reflect", "score")), (TRAINING, ("try", "retry"))]
 )
 async def test_a_worker_killed_under_way_changes_nothing(
-    client: Client, tmp_path: Path, asked: tuple[str, dict[str, Any]], where: str
+    client: Client, tmp_path: Path, asked: tuple[str, dict[str, Any]], places: tuple[str, str]
 ) -> None:
     """The same result, each call but those in flight is paid once, and a pair is kept once."""
-    module, calm, model = tmp_path / "world.py", Model(), Model(where)
+    module, calm, models = tmp_path / "world.py", Model(), [Model(where) for where in places]
     module.write_text(WORLD)
     kind, fields = asked
     request = {"environment": "world", "budget_seconds": 300.0, **fields}
     found, pairs = [], []
-    for one in (calm, model):
-        training = Training(one.hung, hangs=one is model and where == "score")
+    for number, one in enumerate((calm, *models)):
+        training = Training(one.hung, hangs=one.hangs == "score")
         async with (
-            working(one, tmp_path / "traces", "--environments", str(module)) as place,
+            working(one, tmp_path / f"{number}", "--environments", str(module)) as place,
             trains(client, training),
         ):
             handle = await begin(client, request, kind)
-            if one is model:
+            if one is not calm:
                 await until(one.hung.is_set)
                 # What is asked for from now on is not cut off.
                 one.hangs = ""
@@ -105,9 +104,10 @@ async def test_a_worker_killed_under_way_changes_nothing(
         found.append(str(runs.lasting(result)).replace(handle.id, "NAME"))
         pairs.append(sorted((pair.task, pair.rollout, *pair.gains) for pair in training.pairs))
 
-    assert found[0] == found[1]
-    assert pairs[0] == pairs[1]
-    assert len(set(pairs[1])) == len(pairs[1])
-    again = {call.split()[0] for call, count in (model.asked - calm.asked).items() if count}
-    assert again <= {where}
-    assert model.asked.keys() == calm.asked.keys()
+    assert found == [found[0]] * 3
+    assert pairs == [pairs[0]] * 3
+    assert len(set(pairs[0])) == len(pairs[0])
+    for where, model in zip(places, models, strict=True):
+        again = {call.split()[0] for call, count in (model.asked - calm.asked).items() if count}
+        assert again <= {where}
+        assert model.asked.keys() == calm.asked.keys()

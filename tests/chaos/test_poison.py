@@ -52,7 +52,7 @@ POISON = {
     "no encoding": payload(b"{}", None),
     "protobuf": payload(b"{}", b"json/protobuf"),
     "broken zlib": payload(b"\x01\x02", b"binary/zlib"),
-    "a bomb": payload(zlib.compress(b" " * 20_000_000), b"binary/zlib"),
+    "a bomb": payload(zlib.compress(b" " * 20_000_000, 1), b"binary/zlib"),
     "Latin-1": payload(b'{"question": "caf\xe9", "query": "caf\xe9"}'),
 }
 

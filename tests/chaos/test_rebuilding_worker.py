@@ -30,7 +30,7 @@ async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
         # A run is looked at so long after its end, when a live worker has polled again.
         async with asyncio.timeout(PATIENCE + SETTLED.total_seconds()):
             while not written.keys() >= expected.keys():
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(1)
                 # The file may not exist yet, and its last line may be cut off.
                 lines = file.read_text().split("\n")[:-1] if file.exists() else []
                 found = [json.loads(line) for line in lines]

@@ -29,7 +29,7 @@ def test_a_trained_reflector_helps_the_agent(world: World) -> None:
     """
     worker = world.worker()
     try:
-        words = ("--method", "rloo", "--epochs", "12", "--tuned", "reflector/RUN", "--detach")
+        words = ("--method", "rloo", "--epochs", "16", "--tuned", "reflector/RUN", "--detach")
         begun = world.train(RUN, *words)
         assert begun.returncode == 0, begun.stderr
         until_half_tuned(world, RUN)

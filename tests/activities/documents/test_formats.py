@@ -160,18 +160,23 @@ def test_rows_of_a_table_have_its_header() -> None:
 
 
 FORM = b"/X Do\n"
-LARGE = {
-    "large": drawing([shown("apple"), shown("pear") * 54_000, shown("quince")]),
-    "bomb": drawing([shown("apple"), b"\n" * 200 * MILLION, shown("quince")]),
-    "steps": drawing([shown("apple"), shown("pear") + b"1 2 l\n" * 166_000, shown("quince")]),
-    "forms": drawing([shown("apple"), FORM * 1_000, shown("quince")], shown("pear") * 20_000),
+# Made by the test that reads it: each process that tests imports all files.
+LARGE: dict[str, Callable[[], bytes]] = {
+    "large": lambda: drawing([shown("apple"), shown("pear") * 54_000, shown("quince")]),
+    "bomb": lambda: drawing([shown("apple"), b"\n" * 200 * MILLION, shown("quince")]),
+    "steps": lambda: drawing(
+        [shown("apple"), shown("pear") + b"1 2 l\n" * 166_000, shown("quince")]
+    ),
+    "forms": lambda: drawing(
+        [shown("apple"), FORM * 1_000, shown("quince")], shown("pear") * 20_000
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name: str) -> None:
     """A page of megabytes, packed or drawn by forms, is left out by its number, and no other."""
-    documents.write("atlas.pdf", LARGE[name])
+    documents.write("atlas.pdf", LARGE[name]())
     documents.write("pear.txt", "pear")
     started = process_time()
 
@@ -190,11 +195,11 @@ async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name
 
 
 @pytest.mark.parametrize(
-    ("content", "read", "noted"),
+    ("made", "read", "noted"),
     [
-        (drawing([shown("apple")], fonts=101), 0, ("pages that draw too much", "page 1")),
+        (lambda: drawing([shown("apple")], fonts=101), 0, ("pages that draw too much", "page 1")),
         (
-            drawing([shown("apple")] * (PDF_PAGES + 1)),
+            lambda: drawing([shown("apple")] * (PDF_PAGES + 1)),
             PDF_PAGES,
             ("pages beyond 2,000", "pages from 2001"),
         ),
@@ -202,12 +207,12 @@ async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name
     ids=["fonts", "pages"],
 )
 def test_what_is_left_out_of_a_pdf_is_noted(
-    content: bytes, read: int, noted: tuple[str, str]
+    made: Callable[[], bytes], read: int, noted: tuple[str, str]
 ) -> None:
     """A page of over a hundred fonts, each read for it anew, and pages beyond 2,000 are named."""
     notes: list[tuple[str, str]] = []
 
-    parts = read_document("a.pdf", content, on, lambda why, part: notes.append((why, part)))
+    parts = read_document("a.pdf", made(), on, lambda why, part: notes.append((why, part)))
 
     assert (len(parts), notes) == (read, [noted])
 
