@@ -18,10 +18,11 @@ from rich.text import Text as Line
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from mull.details import bar, cell_words, sparks
+from mull.details import cell_words, sparks
 from mull.sheet import Column, Sheet, Step, Table, Text, Tone, Waiting
 from mull.text import (
     Cell,
+    bar,
     lasting_words,
     neutral,
     tally_words,

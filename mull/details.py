@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mull.sheet import Chart, Column, Sheet, Table
-from mull.text import Cell, tally_words, terminal_safe, until_words, width
+from mull.text import Cell, bar, tally_words, terminal_safe, until_words, width
 
 MOST_BYTES = 20_000
 TRACE_BYTES = 200
@@ -88,12 +88,6 @@ def aligned(columns: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list
         pairs = zip(fills, cells, strict=True) if place in right else zip(cells, fills, strict=True)
         written.append(map("".join, pairs))
     return ["  ".join(line).rstrip() for line in zip(*written, strict=True)]
-
-
-def bar(share: float, columns: int) -> str:
-    """Draw a share, 0 to 1, as a bar; a share above 0 gets at least one column."""
-    full = max(round(share * columns), int(share > 0))
-    return "▇" * full + "▁" * (columns - full)
 
 
 def sparkline(shares: Iterable[float]) -> str:

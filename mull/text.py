@@ -395,3 +395,9 @@ def shortened(value: Any, most: int) -> Any:
     if isinstance(value, list):
         return [shortened(inner, most) for inner in value]
     return cut_with_note(value, most) if isinstance(value, str) else value
+
+
+def bar(share: float, columns: int) -> str:
+    """Draw a share, 0 to 1, as a bar; a share above 0 gets at least one column."""
+    full = max(round(share * columns), int(share > 0))
+    return "▇" * full + "▁" * (columns - full)

@@ -11,8 +11,7 @@ from mull.critique.criteria import passes
 from mull.critique.evaluation import Cap, Evaluation, Feedback, Judgement
 from mull.critique.request import ReflectOnResultRequest
 from mull.critique.result import Decision, Draft, ReflectOnResultResult
-from mull.details import bar
-from mull.text import claimed
+from mull.text import bar, claimed
 
 STEP_WORDS: Mapping[str, str] = {
     "starting": "Starting",

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mull import sheet as parts
-from mull.details import bar
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sampling.result import FEW_VOTES, Decision, Response, SelfConsistencyResult, answer_words
 from mull.sampling.rules import AGREEMENT, COMPARED, RULES
-from mull.text import claimed, tally_words, terminal_safe
+from mull.text import bar, claimed, tally_words, terminal_safe
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
