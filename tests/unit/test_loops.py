@@ -452,7 +452,7 @@ async def test_silence_is_broken(
     async def slowest(_: Any) -> str | None:
         return slow.pop(0)
 
-    monkeypatch.setattr(follow, "_slow", slowest)
+    monkeypatch.setattr(follow, "slow", slowest)
     monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     live = follow.Live(run_of(SAMPLING), None, Console(stderr=True), None)
     live.busy = "wave 1 is running"
