@@ -24,7 +24,7 @@ test: lint tests
 
 # More processes than the two cores that this is meant for, since many tests wait for a server or a clock.
 tests: $(TOOLS)
-	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --tb native
+	$(PYTHON) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --tb native
 
 # The environments of the extras `puzzles` and `textworld`. Needs gcc, make and Python's headers.
 test-environments: $(TOOLS) .venv-environments/.ready

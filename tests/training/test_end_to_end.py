@@ -67,7 +67,7 @@ def test_a_trained_reflector_helps_the_agent(world: World) -> None:
 
 def until_half_tuned(world: World, identity: str) -> None:
     """Wait until the reflector is far enough to have a checkpoint."""
-    for _ in patiently(1):
+    for _ in patiently(0.5):
         shown = world.type("show", identity)
         seen = json.loads(shown.stdout) if shown.returncode == 0 else {}
         if seen.get("step") == "reflector" and seen["done"] > seen["of"] / 2:

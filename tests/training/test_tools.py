@@ -30,7 +30,7 @@ def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def mull(root: Path, *words: str) -> CompletedProcess[str]:
+def mull(root: Path | str, *words: str) -> CompletedProcess[str]:
     known = {**os.environ, "MULL_ARTIFACTS": str(root)}
     return forks.run("starter.py", "train", *words, environment=known)
 
@@ -131,12 +131,12 @@ def test_an_estimate_starts_nothing(root: Path, tmp_path: Path) -> None:
     assert re.search(needs, done.stdout)
 
 
-def test_an_estimate_counts_the_measuring(root: Path, tmp_path: Path) -> None:
-    """Of the tasks held out, and once more for the control."""
+def test_an_estimate_counts_the_measuring(tmp_path: Path) -> None:
+    """Of the tasks held out, and once more for the control, also where no models are."""
     (tmp_path / "tasks.txt").write_text("".join(f"{number}\n" for number in range(60)))
 
     done = mull(
-        root, "--env", "mine", "--tasks", str(tmp_path / "tasks.txt"), "--base-model", "base",
+        "", "--env", "mine", "--tasks", str(tmp_path / "tasks.txt"), "--base-model", "base",
         "--reflector", "reflector/base", "--tuned", "reflector/first", "--id", "first", "--control",
         "--step-limit", "1", "--estimate",
     )  # fmt: skip
