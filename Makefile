@@ -8,11 +8,14 @@ TORCH_CPU := sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264
 NO_TORCH := torch can not be imported: this is its build for CUDA. Add the index of its CPU wheels to \
     PIP_EXTRA_INDEX_URL and repeat. Of another Python or system, set TORCH_CPU to the hash of its wheel, too.
 
+AXE := 4.14.1
+AXE_SHA512 := 1477dafa598d8d065f273d6af302aa203c02e83131707b7fa648cd41bd3d6b734f8c22a0dab86ee6a6f64b8afbe804b214d36db85a2826965edfb3a0b9d546b5
+
 # Compiled modules are kept: from source LiteLLM is imported for ten seconds, not four, each time.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := $(TOOLS)
-.PHONY: demo test tests test-environments test-train lint lock clean house mutants chaos
+.PHONY: demo test tests test-environments test-train test-page lint lock clean house mutants chaos
 # What does not need each other runs side by side: a linter, an install and a suite each leave a core
 # idle much of the time.
 MAKEFLAGS += --jobs=2
@@ -34,6 +37,17 @@ test-environments: $(TOOLS) .venv-environments/.ready
 test-train: $(TOOLS) .venv-train/.ready
 	PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 \
 	    .venv-train/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/training
+
+# The page in a browser: Debian's Chromium (apt install chromium), which Playwright drives.
+test-page: $(TOOLS) build/axe/package/axe.min.js
+	$(PYTHON) -m pytest tests/page
+
+# What finds faults of accessibility. Needs npm, which asks the registry that it is set to.
+build/axe/package/axe.min.js:
+	mkdir -p build/axe
+	cd build/axe && npm pack --silent axe-core@$(AXE) && \
+	    echo "$(AXE_SHA512)  axe-core-$(AXE).tgz" | sha512sum --check --quiet && \
+	    tar --extract --gzip --file axe-core-$(AXE).tgz package/axe.min.js && touch package/axe.min.js
 
 lint: $(TOOLS)
 	.venv/bin/ruff check .

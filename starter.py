@@ -86,7 +86,7 @@ COMMANDS = {
         ),
     },
     "Run it": {
-        "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
+        "dev": ("embedded", "Run Temporal with its Web UI, a worker and the page, until Ctrl-C."),
         "doctor": ("doctor", "Check an installation, and say what to do about each problem."),
         "settings": ("profile", "Print what files set for commands, and where each value is from."),
         "register": ("register", "Register Mull's search attributes in the namespace."),

@@ -13,7 +13,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,7 +42,7 @@ DOCUMENTS, TASKS = "MULL_DOCUMENTS", "MULL_TASKS"
 TOY_MODEL = "embedded/smollm2-135m"
 ANOTHER_MODEL = "set MULL_MODEL, to any LiteLLM name such as openai/gpt-5-mini"
 WITH_TOY = EXTRA.format("dev")
-PORT, UI_PORT = 7233, 8233
+PORT, UI_PORT, PAGE_PORT = 7233, 8233, 8401
 ROOT = Path(__file__).parents[1]
 SETTINGS: tuple[str, ...] = (
     "--sqlite-pragma=journal_mode=WAL",
@@ -168,9 +168,12 @@ async def _download_temporal() -> None:
 
 
 @asynccontextmanager
-async def _process(command: list[str], log: Path) -> AsyncIterator[Process]:
-    """Run a process, and end it in order; kill it if it hangs, or once this is cancelled."""
-    with log.open("ab") as output:
+async def _process(command: list[str], log: Path | None) -> AsyncIterator[Process]:
+    """Run a process, and end it in order; kill it if it hangs, or once this is cancelled.
+
+    Its output goes to `log`, or where this one's goes.
+    """
+    with log.open("ab") if log else nullcontext() as output:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -206,6 +209,9 @@ async def _until(
 def dev(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Temporal's port.")] = PORT,
     ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="The Web UI's port.")] = UI_PORT,
+    page_port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="The page's port; 8401 if it is free.")
+    ] = None,
     db: Annotated[
         Path, typer.Option(metavar="FILE", help="Temporal's database; created if missing.")
     ] = Path("mull-dev.db"),
@@ -231,7 +237,7 @@ def dev(
         bool, flag("--toy", help="Use the toy model, and fetch it if it is not here.")
     ] = False,
 ) -> None:
-    """Run Temporal with its Web UI, and a worker, until Ctrl-C.
+    """Run Temporal with its Web UI, a worker and the page, until Ctrl-C.
 
     MULL_MODEL (any LiteLLM name) answers; without it, a toy model does. It is fetched once, if
     you agree, from the package index that pip or uv is set to (98 MB). `agent --docs` may
@@ -248,7 +254,8 @@ def dev(
     options += ["--nexus"] * nexus
     files = {"--traces": traces, "--mcp": mcp, "--approve": approve}
     options += [f"{name}={file.resolve()}" for name, file in files.items() if file]
-    for option, number in (("--port", port), ("--ui-port", ui_port)):
+    page_port = page_port or (PAGE_PORT if is_free(PAGE_PORT) else free_port())
+    for option, number in (("--port", port), ("--ui-port", ui_port), ("--page-port", page_port)):
         if not is_free(number):
             fail(f"port {number} is taken; choose another with {option}.")
     place = Place(port, ui_port, db.resolve())
@@ -260,7 +267,7 @@ def dev(
     sys.stderr.write("starting Temporal and a worker\n")
     try:
         with FileLock(f"{place.db}.lock", timeout=0):
-            asyncio.run(_stay(place, options))
+            asyncio.run(_stay(place, options, page_port))
     except Timeout:
         fail(f"another server uses {place.db}; choose another database with --db.")
     except asyncio.CancelledError:
@@ -312,20 +319,23 @@ def _on_signals(action: Callable[[], object]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, action)
 
 
-async def _stay(place: Place, options: Sequence[str]) -> None:
-    """Run the server and a worker until a signal; restart the worker whenever it ends."""
+async def _stay(place: Place, options: Sequence[str], page_port: int) -> None:
+    """Run the server, a worker and the page until a signal; restart the worker when it ends."""
     staying, stop = asyncio.current_task(), asyncio.Event()
     assert staying is not None  # noqa: S101 - this is a task
     _on_signals(staying.cancel)
     telemetry.set_up(None)
     log = place.db.with_suffix(".log")
-    async with temporal(place, log) as (server, client):
+    page = [sys.executable, str(ROOT / "starter.py"), "page", f"--port={page_port}"]
+    async with temporal(place, log) as (server, client), AsyncExitStack() as beside:
         served = False
         while not stop.is_set():
             async with working(client, log, options) as worker:
                 if not served:
                     _on_signals(stop.set)
                     _say(place, log)
+                    # It says where it is, and for which link: there, and not in the log.
+                    await beside.enter_async_context(_process(page, None))
                     served = True
                 ends = [
                     asyncio.create_task(end) for end in (stop.wait(), server.wait(), worker.wait())

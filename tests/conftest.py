@@ -75,6 +75,7 @@ ONE_BY_ONE = {**STRICT, "max_cached_workflows": 0, "max_concurrent_workflow_task
 # Besides the default one: nobody serves the first, and the others have workers of their own.
 NAMESPACES = (
     "idle",
+    "page",
     "commands",
     "agent",
     "measuring",

@@ -37,7 +37,8 @@ def children(parent: int) -> dict[str, int]:
         except OSError:
             continue
         if known and int(known[1]) == parent:
-            found["worker" if "worker.py" in arguments else "server"] = int(status.parent.name)
+            name = re.search(r"worker(?=\.py)|page(?=\0)", arguments)
+            found[name[0] if name else "server"] = int(status.parent.name)
     return found
 
 
@@ -60,18 +61,20 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     """The toy model answers after its worker was killed, and all of it ends at last.
 
     The worker has the environments that were given, reads tasks in the current folder, and serves
-    Nexus where that was said.
+    Nexus where that was said. The page says where it is.
     """
     port, ui_port, said = free_port(), free_port(), tmp_path / "said"
     known = {name: value for name, value in os.environ.items() if name not in SET}
     known["TEMPORAL_ADDRESS"] = f"127.0.0.1:{port}"
-    own = ["--environments", "examples/own_environment.py", "--nexus"]
+    page_port = free_port()
+    own = ["--environments", "examples/own_environment.py", "--nexus", f"--page-port={page_port}"]
     command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port), *own]
     with said.open("wb") as output:
         database = ("--db", str(tmp_path / "dev.db"))
         dev = started(*command, *database, environment=known, stderr=output)
     try:
         hint = until_said("Try: ", said)
+        until_said(rf"The page, .*: http://127\.0\.0\.1:{page_port}/\?token=", said)
         os.kill(children(dev.pid)["worker"], signal.SIGKILL)
         until_said(r"the worker ended with exit code -9 and is restarted", said)
         asked = run(known, "ask", "What is 2 + 3?", "--max-responses", "1")
@@ -88,13 +91,14 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert f"Documents {ROOT} (MULL_DOCUMENTS)\n" in hint
     assert asked.stdout.startswith("Final Answer: "), asked.stderr
     assert f"number; tasks are read from {ROOT}" in checked
-    assert set(left) == {"worker", "server"}
+    assert set(left) == {"worker", "server", "page"}
     assert "--nexus" in served
     assert (second.returncode, second.stderr.count("\n")) == (2, 2)
     assert f"another server uses {tmp_path / 'dev.db'}" in second.stderr
     assert code == 0
     assert is_free(port)
     assert is_free(ui_port)
+    assert is_free(page_port)
 
 
 def test_a_free_port_is_given_to_nobody_else() -> None:
@@ -131,7 +135,7 @@ async def test_a_second_interrupt_ends_all_at_once(
     for name in ("TEMPORAL_ADDRESS", "MULL_WEB_UI", *SET):
         monkeypatch.setenv(name, "set")
     place = Place(free_port(), free_port(), tmp_path / "dev.db")
-    staying = asyncio.create_task(embedded._stay(place, ()))
+    staying = asyncio.create_task(embedded._stay(place, (), free_port()))
     await until(lambda: "Try: " in capsys.readouterr().err)
     await asyncio.to_thread(until_said, "up", tmp_path / "dev.log")
 
