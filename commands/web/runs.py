@@ -46,8 +46,9 @@ def _stop_reasons() -> Iterator[str]:
 CHOICES: Mapping[str, Mapping[str, str]] = {
     "command": {loop.command: f"WorkflowType = '{loop.workflow}'" for loop in LOOPS},
     "outcome": {
-        **{name: f"ExecutionStatus = '{known}'" for name, known in STATUSES.items()},
         **{one: f"MullStopReason = '{one}'" for one in sorted({*_stop_reasons()})},
+        # A batch stops as `completed`, which is a status, too.
+        **{name: f"ExecutionStatus = '{known}'" for name, known in STATUSES.items()},
     },
     "uncertainty": {one: f"MullUncertainty = '{one}'" for one in ("low", "medium", "high")},
     "waiting": {"1": "MullNeedsReview = true AND ExecutionStatus = 'Running'"},

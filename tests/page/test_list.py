@@ -1,5 +1,8 @@
 """The list of runs in a browser: it is found, filtered and paged with a keyboard alone."""
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -63,9 +66,10 @@ def test_many_runs_are_paged(site: Site, page: Page, monkeypatch: pytest.MonkeyP
     """Each page has the next runs, none twice, and the first page is one key away."""
     for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"):
         monkeypatch.setenv(name, site.environment[name])
-    known = {"model": "openai/paged", "seed": 0, "max_responses": 1}
-    for number in range(ROWS + 5):
-        mull.start("ask", question=f"Number {number}?", **known)
+    known: Any = {"model": "openai/paged", "seed": 0, "max_responses": 1}
+    with ThreadPoolExecutor(8) as people:
+        asked = [f"Number {number}?" for number in range(ROWS + 5)]
+        list(people.map(lambda question: mull.ask(question, **known), asked))
     for _ in patiently():
         page.goto("/?model=openai/paged&outcome=completed")
         if len(first := shown(page)) == ROWS and page.get_by_role("link", name="Further").count():

@@ -15,6 +15,7 @@ ALL = "ExecutionStatus != 'ContinuedAsNew'"
     ("chosen", "part"),
     [
         ({"command": "ask"}, "WorkflowType = 'SelfConsistencyWorkflow'"),
+        ({"outcome": "completed"}, "ExecutionStatus = 'Completed'"),
         ({"outcome": "timed_out"}, "ExecutionStatus = 'TimedOut'"),
         ({"outcome": "cancelled"}, "ExecutionStatus = 'Canceled'"),
         ({"outcome": "no_consensus"}, "MullStopReason = 'no_consensus'"),
