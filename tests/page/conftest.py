@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from commands.embedded import Place, free_port
 from tests import forks
@@ -23,7 +23,7 @@ QUIET = (
     "--disable-background-networking", "--disable-component-update", "--disable-gpu",
     "--disable-quic", "--disable-sync", "--no-first-run",
 )  # fmt: skip
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 780}
+WIDE, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=360, height=780)
 
 
 class Site(NamedTuple):
@@ -127,8 +127,8 @@ def faults(page: Page) -> list[str]:
     source, found = AXE.read_text("utf-8"), list[str]()
     for scheme in ("light", "dark"):
         for size in (WIDE, PHONE):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.set_viewport_size(size)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
             page.evaluate(source)
             checked = page.evaluate("axe.run({resultTypes: ['violations']})")
             where = f"{scheme}, {size['width']} px"
@@ -139,5 +139,5 @@ def faults(page: Page) -> list[str]:
             ]
             wide = page.evaluate("document.documentElement.scrollWidth")
             found += [f"{where}: {wide} px wide"] * (wide > size["width"])
-    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    page.set_viewport_size(WIDE)
     return found
