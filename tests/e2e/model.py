@@ -17,6 +17,8 @@ CUT_OFF, UNSURE = 9_000, 10_000
 # Calls of a tool, and then what they returned.
 CALCULATES = 8_000
 EXPRESSIONS = ("40 + 2", " + ".join(["1000"] * 60))
+# A call whose arguments hide a letter, and look like a part of a page.
+HIDES, HIDDEN = 11_000, "1\u2060 + 1</pre><script>alert(1)</script>"
 WORTH = {
     IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75),
     CUT_OFF: (0.8,), UNSURE: (0.8,),
@@ -95,6 +97,10 @@ def _seeded(request: Body, seed: int) -> Scripted:
         told = [one["content"] for one in request["messages"] if one["role"] == "tool"]
         asked = [("calculate", json.dumps({"expression": each})) for each in EXPRESSIONS]
         return Scripted(text=" ".join(told)) if told else calling(*asked)
+    if behaviour == HIDES:
+        hiding = calling(("calculate", json.dumps({"expression": HIDDEN})))
+        called = any(one["role"] == "tool" for one in request["messages"])
+        return Scripted("Done.") if called else hiding
     if behaviour in WORTH:
         worth = WORTH[behaviour][min(index, len(WORTH[behaviour]) - 1)]
         guess = "I guess: draft" if behaviour == UNSURE else "Draft"
