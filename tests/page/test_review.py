@@ -190,6 +190,21 @@ def test_a_call_hides_nothing_and_is_denied_by_a_key(
     assert calls[0]["approval"]["why"].endswith("it looks odd")
 
 
+def test_a_run_s_own_page_takes_the_decision_too(site: Site, page: Page) -> None:
+    """It changes in place afterwards."""
+    name = draft(site, "On its own page")
+    page.goto("/review")
+    page.get_by_role("link", name="On its own page").click()
+    page.wait_for_url("**/runs/*")
+    expect(page.get_by_role("button", name="Accept")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("article.item:focus")).to_have_count(1)
+    page.keyboard.press("a")
+
+    expect(page.get_by_text("accepted_by_person", exact=True)).to_be_visible()
+    assert ended(site, name)["stop_reason"] == "accepted_by_person"
+
+
 def test_a_form_starts_a_run_and_says_what_is_wrong(
     site: Site, browser: Browser, state: Path
 ) -> None:
@@ -209,3 +224,10 @@ def test_a_form_starts_a_run_and_says_what_is_wrong(
         page.wait_for_url("**/runs/*")
 
         expect(page.locator("h1")).to_have_text("Does <b>this</b> start?")
+
+
+@pytest.mark.parametrize("address", ["/review", "/start/agent", "/open", "/compare"])
+def test_axe_finds_nothing(page: Page, address: str) -> None:
+    page.goto(address)
+
+    assert faults(page) == []
