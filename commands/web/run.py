@@ -68,7 +68,7 @@ async def run(request: Request) -> Response:
                     now = await watcher.newest()
             except TimeoutError:
                 view = View(note=LOOKING)
-                now = drawn(draw(None, view), view)
+                now = drawn(draw(await found.request(), view), view)
     else:
         asked, view = await asyncio.gather(found.request(), _ended(found))
         now = drawn(await asyncio.to_thread(draw, asked, view), view)
@@ -120,9 +120,9 @@ def sheet_of(found: Run[Any], request: Any, view: View) -> Sheet:
     if view.error is not None:
         return error_sheet(view.error, found, record, request)
     if record is None:
-        about = getattr(request, request.subject_field, "") if request else ""
+        about = getattr(request, request.subject_field) if request else None
         going = Verdict(words=loop.doing, tone="running")
-        return Sheet(subject=about if isinstance(about, str) else "", verdict=going)
+        return Sheet(subject=about if isinstance(about, str) else found.id, verdict=going)
     sheet = loop.sheet(record, request)
     if view.text and not view.ended:
         answer = Text(title=WRITTEN, content=view.text, kind="markdown", folded=False)
