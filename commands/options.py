@@ -253,12 +253,9 @@ def parse_json(kind: Any, expected: str, text: str) -> Any:
         # None is an option that is not given.
         return TypeAdapter(kind).validate_python({} if value is None else value)
     except ValueError as error:
-        cause = error.__cause__
-        at = (
-            f" (line {cause.lineno}, column {cause.colno})"
-            if isinstance(cause, json.JSONDecodeError)
-            else ""
-        )
+        at, cause = "", error.__cause__
+        if isinstance(cause, json.JSONDecodeError):
+            at = f" (line {cause.lineno}, column {cause.colno})"
         raise ValueError(f"{explain(error)}{at}; expected {expected}") from None
 
 

@@ -217,6 +217,7 @@ def run_sheet(
     calls = tally_words(seen.in_flight, awaited)
     busy = f"{doing}, {calls} in flight" if seen.in_flight else doing
     verdict = Verdict(words=busy, tone="running")
+    waiting = Waiting(until=seen.review_until, asked=getattr(seen, "asked", ())) if waits else None
     if seen.stop_reason is not None:
         busy = busy if waits else ""
         tone: Tone = "plain" if seen.stop_reason in UNDONE else "warning"
@@ -230,8 +231,7 @@ def run_sheet(
     known = [(mark.name, mark.cell(getattr(seen, name))) for name, mark in shown_in(type(seen))]
     shared = [Fact(label, str(value)) for label, value in known if value]
     shared.append(Fact("spent", spent_words(seen.usage)))
-    going = seen.stop_reason is None
-    parts = [*((name, part) for name, part in seen.usage.parts.items() if part.calls)]
+    parts = [(name, part) for name, part in seen.usage.parts.items() if part.calls]
     spent = table("Usage", ("part", Spending), [*parts, ("total", seen.usage)], folded=True)
     if seen.model:
         toy = seen.model.startswith(EMBEDDED)
@@ -239,13 +239,9 @@ def run_sheet(
     return Sheet(
         verdict=verdict,
         busy=busy,
-        waiting=Waiting(until=seen.review_until, asked=getattr(seen, "asked", ()))
-        if waits
-        else None,
+        waiting=waiting,
         answer=answer,
-        facts=tuple(
-            one for one in (*facts, *shared) if one.value and (going or one.tone != "running")
-        ),
+        facts=tuple(one for one in (*facts, *shared) if one.value),
         warnings=seen.warnings,
         tables=tuple(found for found in (*tables, spent) if found.rows),
         **more,
@@ -443,11 +439,10 @@ def spent_words(spent: Usage | Spending) -> str:
     if read is None and written is None:
         tokens = "tokens unknown"
     said = f"{tally_words(spent.calls, 'call')}, {tokens}, cost {usd(spent.cost_usd)}"
-    if isinstance(spent, Usage):
-        lost = sum(spent.parts[part].calls for part in LOST if part in spent.parts)
-        unknown = "without a reply, whose charge is not known"
-        return f"{said}, and {tally_words(lost, 'call')} {unknown}" if lost else said
-    return said
+    parts = spent.parts if isinstance(spent, Usage) else {}
+    lost = sum(parts[part].calls for part in LOST if part in parts)
+    unknown = "without a reply, whose charge is not known"
+    return f"{said}, and {tally_words(lost, 'call')} {unknown}" if lost else said
 
 
 def _known(count: int | None) -> str:

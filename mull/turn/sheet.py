@@ -51,11 +51,12 @@ def _facts(seen: ToolTurnResult) -> list[parts.Fact]:
     ceiling = f"about {thinking.tokens:,} tokens" if thinking and thinking.tokens else ""
     reflected = seen.last_reflection
     waited = f"{used.waited_s:.0f} s for a person" if used.waited_s else ""
+    left = "" if seen.stop_reason else f"{used.remaining_s:.1f} s"
     return [
         parts.Fact("steps", f"{used.steps_used} of {used.steps_max}"),
         parts.Fact("tool calls", f"{used.tool_calls_used} of {used.tool_calls_max}"),
         parts.Fact("reflections", f"{used.reflections_used} of {used.reflections_max}"),
-        parts.Fact("time left", f"{used.remaining_s:.1f} s", tone="running"),
+        parts.Fact("time left", left, tone="running"),
         parts.Fact("waited", waited),
         parts.Fact("largest context", f"{used.context_tokens_used:,} tokens"),
         parts.Fact("thinking", thinking.level if thinking else "off", ceiling),
