@@ -24,7 +24,7 @@ from mull.batch.result import BatchResult, BatchRun, RunResult
 from mull.client import Client as Starter
 from mull.errors import RunCancelledError, RunFailedError
 from mull.handle import Run, described, sized
-from mull.loops import BATCH, LOOPS, Loop
+from mull.loops import BATCH, BY_WORKFLOW, Loop
 from mull.news import LOOK_SECONDS
 from mull.request import BATCH_PRIORITY
 from mull.run import Counts
@@ -137,7 +137,7 @@ async def _start(
 
 def loop_of_runs(request: BatchRequest) -> Loop:
     """Find the workflow type of the runs of a batch."""
-    return next(loop for loop in LOOPS if loop.workflow == request.variants[0].workflow)
+    return BY_WORKFLOW[request.variants[0].workflow]
 
 
 async def _kept_pages(client: Client, identity: str, request: BatchRequest) -> list[Page]:

@@ -15,7 +15,7 @@ from mull.client import ASKED
 from mull.errors import MullError
 from mull.handle import Run
 from mull.keys import UnreadableError
-from mull.loops import BATCH, LOOPS, SESSION, TURN
+from mull.loops import BATCH, BY_WORKFLOW, SESSION, TURN
 from mull.text import tally_words, terminal_safe
 
 SHOWN = (
@@ -42,7 +42,8 @@ MOST_READ = 20
 LIST = timedelta(seconds=10)
 PARENT = "ParentWorkflowId"
 # A child is not listed by itself, unless it is a turn of a session that waits for a person.
-WAITING_CHILDREN = f"({PARENT} IS NULL OR (MullNeedsReview = true AND ExecutionStatus = 'Running'))"
+WAITING = "MullNeedsReview = true AND ExecutionStatus = 'Running'"
+WAITING_CHILDREN = f"({PARENT} IS NULL OR ({WAITING}))"
 HERE = "ExecutionStatus != 'ContinuedAsNew'"
 
 Row: TypeAlias = Mapping[str, Any]
@@ -68,7 +69,7 @@ async def list_runs(
     Those that go on come first, then those that ended last. A `token` goes on where an earlier
     list ended. With `texts`, those that are encrypted are shown, too.
     """
-    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
+    types = ", ".join(f"'{name}'" for name in BY_WORKFLOW)
     parts = [f"WorkflowType IN ({types})", f"({where})" if where else HERE]
     children = where is not None and PARENT in where
     filters = [parts] if children else [[*parts, WAITING_CHILDREN], [*parts, f"{PARENT} IS NULL"]]
@@ -115,7 +116,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool, texts: b
     # The command's list needs no key, and shows no text that is encrypted.
     clear = texts or client.data_converter.payload_codec is None
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
-    loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
+    loop = BY_WORKFLOW[run.workflow_type]
     asked = doubt = turns = probability = None
     # The SDK raises a KeyError for an unknown encoding, and a codec any error.
     with suppress(UnreadableError, MullError, RPCError, ValueError, KeyError, RuntimeError):

@@ -33,7 +33,7 @@ from mull.errors import (
     no_worker,
     stuck_words,
 )
-from mull.loops import BATCH, LOOPS, SAMPLING, Loop, loop_of
+from mull.loops import BATCH, BY_WORKFLOW, SAMPLING, Loop, loop_of
 from mull.news import LOOK, News
 from mull.notebook import html_of
 from mull.request import Finish, Request, Review
@@ -301,7 +301,7 @@ async def find(temporal: Client, identity: str) -> Run[Any]:
     """Find a run of any loop by its id. Raises RequestError."""
     with translated(identity):
         described = await temporal.get_workflow_handle(identity).describe()
-    loop = next((loop for loop in LOOPS if loop.workflow == described.workflow_type), None)
+    loop = BY_WORKFLOW.get(described.workflow_type)
     if loop is None:
         raise RequestError(f"the workflow {identity} was not started by Mull", field="id")
     return Run.of(temporal, loop, identity, described)

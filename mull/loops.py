@@ -233,6 +233,7 @@ LOOPS = (
     BATCH,
     SESSION,
 )
+BY_WORKFLOW = {loop.workflow: loop for loop in LOOPS}
 
 
 def loop_of(request: Request) -> Loop:

@@ -28,7 +28,7 @@ from mull.batch.request import ID_BYTES, PAGE_ID, BatchRequest
 from mull.batch.result import BatchResult, BatchRun
 from mull.client import new_id
 from mull.handle import described
-from mull.loops import LOOPS
+from mull.loops import BY_WORKFLOW
 from mull.text import encoded_size
 
 
@@ -84,12 +84,7 @@ async def _read(client: Client, identity: str, batch: BatchResult, given: Given)
             ended = (await page.handle.result()).runs if page else ()
             runs += [run.model_copy(update={"item": first + run.item}) for run in ended]
         first += len(items)
-    kinds = {
-        variant.name: loop.result
-        for variant in given.request.variants
-        for loop in LOOPS
-        if loop.workflow == variant.workflow
-    }
+    kinds = {one.name: BY_WORKFLOW[one.workflow].result for one in given.request.variants}
 
     async def read(run: BatchRun) -> Read:
         if run.status != "completed":

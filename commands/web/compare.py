@@ -13,14 +13,14 @@ from starlette.routing import Route
 from commands.found import status_words
 from commands.html.rendering import shown
 from commands.measuring import calibrate, compare, replay
-from commands.pages import batch_by
+from commands.pages import batch_by, loop_of_runs
 from commands.run_list import HERE, PARENT, SHOWN, ended_words, result_words, waits
 from commands.web.rendering import Page, page_of, render
 from commands.web.run import find
 from mull import Client, MullError, RequestError, Run
 from mull.batch.loop import Batch
 from mull.batch.request import PAGE_ID, BatchRequest
-from mull.loops import BATCH, LOOPS
+from mull.loops import BATCH
 from mull.request import explain, unambiguous_json
 from mull.sheet import Fact, Sheet
 from mull.text import terminal_safe
@@ -64,7 +64,8 @@ async def side_by_side(request: Request) -> Response:
     """Show chosen runs side by side: their answers, what is known of each, and how they differ."""
     chosen = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(chosen) > MOST_COMPARED:
-        raise RequestError(f"{len(chosen)} runs are too many to compare", "Choose at most six.")
+        said = f"{len(chosen)} runs are too many to compare"
+        raise RequestError(said, f"Choose at most {MOST_COMPARED}.")
     page = page_of(request)
     columns = await asyncio.gather(*(_column(page, run_id) for run_id in chosen))
     facts = [fact.label for one in columns if one.sheet for fact in one.sheet.facts]
@@ -187,11 +188,11 @@ async def _lines(client: Client, identity: str, asked: BatchRequest) -> list[Lin
     names = Batch(asked.model_copy(update={"carried": ()}), identity)
     places = {(one.item, one.variant, one.repeat): names.id_of(one) for one in asked.plan()}
     first = asked.variants[0]
-    kind = next(loop.request for loop in LOOPS if loop.workflow == first.workflow)
+    subject = loop_of_runs(asked).request.subject_field
     return [
         Line(
             at + 1,
-            terminal_safe(str(first.fields_for(item).get(kind.subject_field, "")), 300),
+            terminal_safe(str(first.fields_for(item).get(subject, "")), 300),
             str(item.get("id", "")),
             str(item.get("gold", "")),
             [cells.get(places[at, *column[:2]], MISSING) for column in _columns(asked)],

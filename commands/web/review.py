@@ -12,37 +12,32 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from temporalio.service import RPCError
 
-from commands.run_list import list_runs
+from commands.run_list import WAITING
 from commands.updates import DONE
 from commands.web.rendering import author_of, is_fragment, page_of, render
 from commands.web.run import find
+from commands.web.runs import listed
 from commands.web.waiting import Item, items_of
 from mull import Client, MullError, RequestError, Run
 from mull.errors import checked
 from mull.keys import UnreadableError
-from mull.loops import LOOPS
+from mull.loops import BY_WORKFLOW
 from mull.sheet import moment_words, reason_words, signed
 from mull.turn.approval import Question
 
-WAITING = "MullNeedsReview = true AND ExecutionStatus = 'Running'"
 # So many are looked at for one page, so many at once, and so long for each.
 MOST_ITEMS, AT_ONCE, PATIENCE = 50, 10, timedelta(seconds=5)
 AUTHOR, AUTHOR_CHARACTERS = "mull-author", 200
 ASKED_IN = ("call", "run_id", "digest")
-UNREGISTERED = (
-    "This server does not know Mull's search attributes, so nothing can be listed by them"
-)
 
 
 async def waiting_items(client: Client) -> tuple[list[Item], int]:
     """Look at what waits, the longest first; and count the runs that nobody answers for."""
-    found = await list_runs(client.temporal, WAITING, MOST_ITEMS)
-    if found is None:
-        raise RequestError(UNREGISTERED, "Register them with `mull register`.")
+    found = await listed(client.temporal, WAITING, MOST_ITEMS)
     places = asyncio.Semaphore(AT_ONCE)
 
     async def looked(row: Any) -> list[Item] | None:
-        loop = next(loop for loop in LOOPS if loop.workflow == row["workflow"])
+        loop = BY_WORKFLOW[row["workflow"]]
         run = Run[Any].of(client.temporal, loop, row["id"], run_id=row["run_id"])
         try:
             async with places:

@@ -21,7 +21,7 @@ from commands.web.rendering import Page, author_of, page_of, render
 from commands.web.waiting import items_of
 from mull import Run, RunCancelledError, RunFailedError
 from mull.connection import translated
-from mull.loops import LOOPS
+from mull.loops import BY_WORKFLOW
 from mull.sheet import Sheet, Text, Verdict
 from mull.text import terminal_safe
 
@@ -43,7 +43,7 @@ async def find(page: Page, run_id: str) -> Run[Any]:
             async for seen in temporal.list_workflows(f"RunId = '{run_id}'", limit=1):
                 handle = temporal.get_workflow_handle(seen.id, run_id=run_id)
                 described = await handle.describe()
-                loop = next((one for one in LOOPS if one.workflow == seen.workflow_type), None)
+                loop = BY_WORKFLOW.get(seen.workflow_type)
                 if loop is None:
                     raise HTTPException(404, "This workflow was not started by Mull")
                 # A run that goes on may do so in a new history.

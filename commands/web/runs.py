@@ -11,13 +11,22 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus
 
 from commands.found import status_words
-from commands.run_list import HERE, batches_done, ended_words, list_runs, result_words, waits
+from commands.run_list import (
+    HERE,
+    WAITING,
+    Listed,
+    batches_done,
+    ended_words,
+    list_runs,
+    result_words,
+    waits,
+)
 from commands.web.rendering import page_of, render
 from mull import RequestError
-from mull.loops import LOOPS
+from mull.loops import BY_WORKFLOW, LOOPS
 from mull.sheet import FAILED, GOOD, Tone
 
 ROWS = 25
@@ -46,12 +55,12 @@ def _stop_reasons() -> Iterator[str]:
 CHOICES: Mapping[str, Mapping[str, str]] = {
     "command": {loop.command: f"WorkflowType = '{loop.workflow}'" for loop in LOOPS},
     "outcome": {
-        **{one: f"MullStopReason = '{one}'" for one in sorted({*_stop_reasons()})},
+        **{one: f"MullStopReason = '{one}'" for one in sorted(set(_stop_reasons()))},
         # A batch stops as `completed`, which is a status, too.
         **{name: f"ExecutionStatus = '{known}'" for name, known in STATUSES.items()},
     },
     "uncertainty": {one: f"MullUncertainty = '{one}'" for one in ("low", "medium", "high")},
-    "waiting": {"1": "MullNeedsReview = true AND ExecutionStatus = 'Running'"},
+    "waiting": {"1": WAITING},
 }
 
 
@@ -75,6 +84,17 @@ def filter_of(chosen: Mapping[str, str], now: datetime) -> str:
     return " AND ".join(parts)
 
 
+async def listed(
+    client: Client, where: str, limit: int, token: bytes = b"", *, texts: bool = False
+) -> Listed:
+    """List runs for which a filter of Temporal's holds. Raises RequestError."""
+    found = await list_runs(client, where, limit, token or None, texts=texts)
+    if found is None:
+        said = "the server can't read this filter: it lacks Mull's search attributes"
+        raise RequestError(said, "Register them with `mull register`.")
+    return found
+
+
 async def runs(request: Request) -> Response:
     """Show the list of runs."""
     client, chosen = page_of(request).client.temporal, dict(request.query_params)
@@ -83,10 +103,7 @@ async def runs(request: Request) -> Response:
     except (binascii.Error, ValueError):
         raise RequestError("this address is not that of a list", "Go to the runs.") from None
     where = filter_of(chosen, datetime.now(UTC))
-    found = await list_runs(client, where, ROWS, token or None, texts=True)
-    if found is None:
-        said = "the server can't read this filter: it lacks Mull's search attributes"
-        raise RequestError(said, "Register them with `mull register`.")
+    found = await listed(client, where, ROWS, token, texts=True)
     done = await batches_done(client, found.rows)
     chosen = {name: value for name, value in chosen.items() if value}
     further = {**chosen, "page": base64.urlsafe_b64encode(found.token or b"").decode()}
@@ -111,10 +128,9 @@ def _shown(row: Mapping[str, Any], done: Callable[[str], str | None]) -> dict[st
         tone = "running"
     elif row["status"] != "completed" or reason in FAILED:
         tone = "bad"
-    command = next(loop.command for loop in LOOPS if loop.workflow == row["workflow"])
     return {
         **row,
-        "command": command,
+        "command": BY_WORKFLOW[row["workflow"]].command,
         "tone": tone,
         "ended": done(row["run_id"]) or ended_words(row) or "",
         "result": result_words(row),

@@ -75,7 +75,7 @@ def test_only_few_runs_are_compared_at_once() -> None:
     answer = pages(CLIENT).get(f"/compare?{query}")
 
     assert answer.status_code == 400
-    assert "Choose at most six." in said(answer.text)
+    assert "Choose at most 6." in said(answer.text)
 
 
 ITEMS = [

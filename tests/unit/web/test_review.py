@@ -73,7 +73,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *runs: Waits) -> None:
         for number, run in enumerate(runs)
     ]
 
-    async def listed(*_: object) -> Listed:
+    async def listed(*_: object, **_texts: bool) -> Listed:
         return Listed(rows)
 
     async def named(_: object, run_id: str) -> Waits:
@@ -84,7 +84,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *runs: Waits) -> None:
     ) -> Waits:
         return runs[int(run_id[-1])]
 
-    monkeypatch.setattr(review, "list_runs", listed)
+    monkeypatch.setattr("commands.web.runs.list_runs", listed)
     monkeypatch.setattr(review, "find", named)
     monkeypatch.setattr(Run, "of", of)
 
@@ -154,10 +154,10 @@ def test_the_queue_has_the_longest_wait_first(monkeypatch: pytest.MonkeyPatch) -
 def test_where_search_attributes_are_not_registered_the_queue_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def refused(*_: object) -> None:
+    async def refused(*_: object, **_texts: bool) -> None:
         return None
 
-    monkeypatch.setattr(review, "list_runs", refused)
+    monkeypatch.setattr("commands.web.runs.list_runs", refused)
 
     answer = pages(CLIENT).get("/review")
 
