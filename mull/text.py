@@ -397,6 +397,11 @@ def shortened(value: Any, most: int) -> Any:
     return cut_with_note(value, most) if isinstance(value, str) else value
 
 
+def sentence(words: str) -> str:
+    """Begin with a capital letter, and end with one full stop."""
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+
+
 def bar(share: float, columns: int) -> str:
     """Draw a share, 0 to 1, as a bar; a share above 0 gets at least one column."""
     full = max(round(share * columns), int(share > 0))

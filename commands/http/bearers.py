@@ -37,6 +37,7 @@ from mull.quota import (
     quota_id,
 )
 from mull.request import Frozen, explain, short_name
+from mull.text import sentence
 
 SHORTEST = 16
 LOCAL = "local"
@@ -192,7 +193,7 @@ class Account:
                 said = "The key's limits could not be looked up: this server's log says more."
                 raise RefusedError(503, said, again_seconds=AGAIN_SECONDS) from error
             seconds = float(cause.details[0])
-            said = f"{cause.message[:1].upper()}{cause.message[1:]}."
+            said = sentence(cause.message)
             code = "runs_at_once" if seconds <= AGAIN_SECONDS else "usd_a_day"
             raise RefusedError(429, said, code=code, again_seconds=seconds) from None
         return granted

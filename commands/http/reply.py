@@ -27,6 +27,7 @@ from mull import (
 from mull.loops import TURN
 from mull.news import LOOK_SECONDS, News
 from mull.quota import AGAIN_SECONDS
+from mull.text import sentence
 
 # Proxies close a connection on which nothing comes for a minute, some sooner.
 BEAT_SECONDS = 10.0
@@ -61,7 +62,7 @@ def explained(error: Exception, *, again: bool) -> RefusedError:
         said, known = "The run was cancelled.", {"id": error.id}
         return RefusedError(502, said, code="run_cancelled", mull=known)
     if isinstance(error, NoServerError | NoWorkerError):
-        said = f"{error.fact[:1].upper()}{error.fact[1:]}. {error.advice}".strip()
+        said = f"{sentence(error.fact)} {error.advice}".strip()
         return RefusedError(503, said, code="unavailable", again_seconds=soon)
     if isinstance(error, RequestError):
         return RefusedError(400, f"{error}", param=error.field)

@@ -20,6 +20,7 @@ from commands.web.live import Watchers
 from commands.web.rendering import Page, is_fragment, render
 from mull import MullError, NoServerError, NoWorkerError, RequestError
 from mull.connection import refused
+from mull.text import sentence
 
 ROOMS = (runs, run, review, forms, compare)
 STATUS: dict[type[MullError], int] = {RequestError: 400, NoServerError: 503, NoWorkerError: 503}
@@ -47,7 +48,7 @@ async def explain(request: Request, error: Exception) -> Response:
     if isinstance(error, MullError):
         # A run's id has words of what it was asked, as the log may not.
         status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-        fact, advice = f"{error.fact[:1].upper()}{error.fact[1:]}.", error.advice
+        fact, advice = sentence(error.fact), error.advice
     elif isinstance(error, HTTPException):
         status, fact = error.status_code, f"{error.detail}."
     elif isinstance(error, RefusedError):

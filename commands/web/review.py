@@ -23,6 +23,7 @@ from mull.errors import checked
 from mull.keys import UnreadableError
 from mull.loops import BY_WORKFLOW
 from mull.sheet import moment_words, reason_words, signed
+from mull.text import sentence
 from mull.turn.approval import Question
 
 # So many are looked at for one page, so many at once, and so long for each.
@@ -78,15 +79,10 @@ async def decide(request: Request) -> Response:
     except RequestError as error:
         seen = await run.look()
         items = [one for one in items_of(run, run_id, seen) if one.key == given.get("key")]
-        said = f"{str(error)[:1].upper()}{str(error)[1:].rstrip('.')}."
+        said = sentence(str(error))
         if items and is_fragment(request):
-            about = {
-                "one": items[0],
-                "error": said,
-                "typed": {action: words},
-                "stay": "stay" in given,
-            }
-            return render(request, "item.html.j2", 409, **about)
+            about = {"one": items[0], "typed": {action: words}, "stay": "stay" in given}
+            return render(request, "item.html.j2", 409, error=said, **about)
         if not items:
             said += f" {before_words(seen, given.get('call'))}"
         name = "decided_part.html.j2" if is_fragment(request) else "decided.html.j2"
@@ -108,7 +104,7 @@ async def _decided(
     known: dict[str, Any] = {action: value, "draft": given.get("draft")}
     await run.review(**known, author=author)
     note = f" Note: {run.loop.unchecked}." if action == "replace" and run.loop.unchecked else ""
-    return f"{DONE[action][:1].upper()}{DONE[action][1:]}.{note}"
+    return sentence(DONE[action]) + note
 
 
 def before_words(seen: Any, call: str | None) -> str:

@@ -121,7 +121,8 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
                 result: "answer_words",
-                text: "claimed well_formed neutral revealed width fold words quoted encoded_size",
+                text: "claimed well_formed neutral revealed width fold words quoted encoded_size "
+                "sentence",
             }.items()
             for name in names.split()
         },
