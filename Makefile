@@ -42,7 +42,7 @@ test-train: $(TOOLS) .venv-train/.ready
 test-page: $(TOOLS) build/axe/package/axe.min.js
 	$(PYTHON) -m pytest tests/page
 
-# What finds faults of accessibility. Needs npm, which asks the registry that it is set to.
+# axe, which finds faults of accessibility. Needs npm, which asks the registry that it is set to.
 build/axe/package/axe.min.js:
 	mkdir -p build/axe
 	cd build/axe && npm pack --silent axe-core@$(AXE) && \

@@ -94,7 +94,7 @@ def page(
 
 
 def browser_key() -> str:
-    """Return what the cookie of a browser that may come in has: the same after a restart."""
+    """Return the value of the cookie that lets a browser in: the same one after a restart."""
     path = Path(typer.get_app_dir("mull")) / "page.key"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ COUNTED = {
 PATIENCE_SECONDS = 2
 # Runs of a list for which the server is asked for more, and turns of a session that it shows.
 MOST_READ = 20
-# A server tries again and again to read a token that is none of its own.
+# A server retries for long to read a token that it did not make.
 LIST = timedelta(seconds=10)
 PARENT = "ParentWorkflowId"
 # A child is not listed by itself, unless it is a turn of a session that waits for a person.
@@ -67,7 +67,7 @@ async def list_runs(
     """List runs for which a filter of Temporal's holds; None if the server can't read it.
 
     Those that go on come first, then those that ended last. A `token` goes on where an earlier
-    list ended. With `texts`, those that are encrypted are shown, too.
+    list ended. With `texts`, encrypted texts are decrypted and shown.
     """
     types = ", ".join(f"'{name}'" for name in BY_WORKFLOW)
     parts = [f"WorkflowType IN ({types})", f"({where})" if where else HERE]

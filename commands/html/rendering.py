@@ -19,7 +19,7 @@ from mull.text import neutral, spaced, tally_words, terminal_safe, usd
 STATIC = Path(__file__).with_name("static")
 STYLE = STATIC / "page.css"
 CELL_COLUMNS = 600
-# Of a chart: two points are read faster as numbers.
+# The fewest points of a chart: two are read faster as numbers.
 FEWEST = 3
 UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 JUST_NOW = 10
@@ -44,7 +44,7 @@ class RunFacts(NamedTuple):
 
 def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
     """Render a sheet, with the run's facts if given, as one HTML file."""
-    # It is the house's own.
+    # The style is Mull's own file.
     style = Markup(STYLE.read_text("utf-8"))  # noqa: S704
     return templates().get_template("report.html.j2").render(style=style, **shown(sheet, run))
 
@@ -71,7 +71,7 @@ def _places(chart: Chart) -> int:
 def _settings(request: Request | None, subject: str, *, chosen: bool) -> list[tuple[str, str]]:
     """List the fields of a request that differ from their defaults, or those that do not.
 
-    Neither those without a value are listed, nor what the run is about.
+    Fields without a value, and the run's subject, are left out.
     """
     if request is None:
         return []
@@ -103,7 +103,7 @@ def reader() -> MarkdownIt:
 
 
 def _rendered(markdown: str) -> Markup:
-    # An entity may stand for a character that must not be shown.
+    # An entity may become a control character, which is made visible.
     return Markup(neutral(reader().render(markdown)))  # noqa: S704 - it escapes what it is given
 
 

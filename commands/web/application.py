@@ -32,7 +32,7 @@ def application(page: Page, door: Middleware) -> Starlette:
     static = Mount("/static", StaticFiles(directory=STATIC))
     made = Starlette(
         routes=[*(route for room in ROOMS for route in room.ROUTES), static],
-        # Starlette's own handler of every error would log its words, which may be a run's.
+        # Starlette's own handler would log an error's message, which may have words of a run.
         middleware=[door, Middleware(ExceptionMiddleware, handlers={Exception: explain})],
         exception_handlers={HTTPException: explain},
     )
@@ -41,12 +41,12 @@ def application(page: Page, door: Middleware) -> Starlette:
 
 
 async def explain(request: Request, error: Exception) -> Response:
-    """Answer an error with its words and what to do; those of a fault of ours stay unsaid."""
+    """Answer an error with its message and what to do; a fault of the page's own is only logged."""
     status, fact, advice = 500, "The page itself failed. Its log says where.", ""
     if isinstance(error, RPCError):
         error = refused(error)
     if isinstance(error, MullError):
-        # A run's id has words of what it was asked, as the log may not.
+        # It is not logged: a run's id has words of its question.
         status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
         fact, advice = sentence(error.fact), error.advice
     elif isinstance(error, HTTPException):
@@ -54,7 +54,7 @@ async def explain(request: Request, error: Exception) -> Response:
     elif isinstance(error, RefusedError):
         status, fact = error.status, str(error)
     elif not isinstance(error, ClientDisconnect):
-        # Its words may be those of a run.
+        # Its message may have words of a run.
         place = traceback.extract_tb(error.__traceback__)[-1]
         logger.error("%s at %s, line %s", type(error).__name__, place.filename, place.lineno)
     name = "error_part.html.j2" if is_fragment(request) else "error.html.j2"

@@ -27,7 +27,7 @@ from mull.text import terminal_safe
 
 MOST_COMPARED, SETTING_COLUMNS, ANSWER_COLUMNS = 6, 200, 160
 EXPECTED = "Expected is what `calibrate`, `compare` or `replay` prints with --json."
-# What the document of each has, and no other.
+# A field that only the document of this measurement has.
 DRAWN: Mapping[str, Callable[[Any], Sheet]] = {
     "judges": calibrate.sheet_of,
     "comparison": compare.sheet_of,
@@ -132,7 +132,7 @@ class Line(NamedTuple):
     cells: Sequence[Cell]
 
     def before(self, sort: str) -> float:
-        """Return where it stands in this order: the least sure first, or the dearest."""
+        """Return its sort key: for the least sure first, the dearest first, or as given."""
         measures = [one.measure for one in self.cells if one.measure is not None]
         orders = {
             "measure": min(measures, default=2.0),

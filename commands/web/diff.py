@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from mull.sheet import Sheet, Text
 
 WORD = re.compile(r"\s+|\w+|[^\w\s]")
-# More words are compared line by line, and more lines not at all: what it takes to match them grows
+# Longer texts are compared line by line, and very long ones not at all: the time for matching grows
 # faster than they do.
 MOST_WORDS, MOST_LINES, MOST_CHARACTERS = 6_000, 6_000, 1_000_000
 # So many unchanged words are shown on each side of a change.
@@ -62,7 +62,7 @@ def compare(before: str, after: str) -> tuple[Piece, ...]:
 
 
 def _pieces(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
-    # What stands everywhere begins no match, so that the time is bounded.
+    # SequenceMatcher begins no match with a unit that stands everywhere: that bounds the time.
     for name, i1, i2, j1, j2 in SequenceMatcher(None, before, after).get_opcodes():
         if name == "equal":
             yield from _same(before[i1:i2], first=i1 == 0, last=i2 == len(before))

@@ -105,7 +105,7 @@ class Door:
         else:
             origin = f"http://{host}"
             if not re.fullmatch(rf"(127\.0\.0\.1|localhost|\[::1\]):{self._port}", host):
-                # A name that a web page's owner has point here.
+                # Whoever owns a web page can have its name point to this address.
                 raise RefusedError(403, f"This page is at http://127.0.0.1:{self._port} alone.")
             if request.url.path == "/" and request.method == "GET":
                 given = dict(parse_qsl(request.url.query)).get("token")
@@ -125,7 +125,7 @@ class Door:
         names = request.headers.getlist(proxy.header)
         if request.client is None or request.client.host != proxy.address:
             raise RefusedError(403, "This page answers its proxy alone.")
-        # Of several one may be the browser's own.
+        # If there are several, one may be from the browser.
         if len(names) != 1 or not 0 < len(name := names[0].strip()) <= AUTHOR_CHARACTERS:
             raise RefusedError(403, f"The proxy has to send {proxy.header} once, with a name.")
         return name.encode("latin-1").decode("utf-8", "replace")

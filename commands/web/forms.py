@@ -64,8 +64,8 @@ TESTS = re.compile(r"^\s*(async )?(def test_|class Test)", re.MULTILINE)
 class Field(NamedTuple):
     """A field of a form: what it is called and says, and how its value is given.
 
-    A `long` text is typed or uploaded; of `texts` there may be several. `default` is what holds
-    where nothing is given.
+    A `long` text is typed or uploaded; of `texts` there may be several. `default` holds if
+    it is left empty.
     """
 
     name: str
@@ -170,7 +170,7 @@ async def read_form(command: str, form: FormData) -> Filled:
     known: dict[str, Any] = {}
     for field in form_of(command):
         texts = await _texts(field, form, filled.errors)
-        # A file goes before what stands in the field.
+        # An uploaded file wins over typed text.
         given: Any = texts if field.kind == "texts" else "".join(texts[-1:])
         filled.values[field.name] = given = bool(texts) if field.kind == "switch" else given
         if given in ("", [], field.default) or field.name in filled.errors:
@@ -191,7 +191,7 @@ async def _texts(field: Field, form: FormData, errors: dict[str, str]) -> list[s
     """List the texts of a field, typed ones first; those that are empty are left out."""
     texts = []
     for part in form.getlist(field.name):
-        # What is typed comes with the line ends of the web; a file stays as it is.
+        # Browsers end typed lines with CRLF; a file stays as it is.
         text = part.replace("\r\n", "\n") if isinstance(part, str) else ""
         if not isinstance(part, str) and part.filename:
             try:
@@ -224,7 +224,7 @@ def _checked(command: str, known: Mapping[str, Any], filled: Filled) -> Filled:
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False, include_input=False):
             said = explain_part(one["loc"], one["type"], one["msg"])
-            # Of a part that is a field of its own, of a field, or of the request as a whole.
+            # The error is about a part with a field of its own, about a field, or about the whole.
             places = [".".join(map(str, one["loc"][:size])) for size in (2, 1)]
             places += NAMED.findall(said)
             name = next((place for place in places if place in filled.values), "")

@@ -17,7 +17,7 @@ from mull.sheet import WAITS
 APART_SECONDS = 0.5
 # After so long without news the server is asked what the run's calls wait for.
 BEAT_SECONDS = 5.0
-# So a page that is loaded, and then asks for its events, or is loaded again, is one watch.
+# A page is loaded first, and asks for its events then: one watcher stays for both.
 LINGER_SECONDS = 2.0
 AGAIN_SECONDS = 1.0
 END = b"event: ended\ndata: \n\n"
@@ -29,7 +29,7 @@ logger = logging.getLogger("mull.page")
 class View(NamedTuple):
     """What is known of a run: its newest `record`, and the `text` of an answer while it is written.
 
-    `note` says why nothing is heard of it, or what it waits for, and `error` how it ended without a
+    `note` says why the run is silent, or what it waits for; `error` says how it ended without a
     result.
     """
 
@@ -81,13 +81,13 @@ class Watcher:
         return now
 
     async def events(self, known: str = "") -> AsyncGenerator[bytes, None]:
-        """Yield an event for each change until the run ends; who is slow gets the newest alone."""
+        """Yield an event for each change until the run ends; a slow reader gets only the newest."""
         while True:
             try:
                 async with asyncio.timeout(BEAT_SECONDS):
                     now = await self.newest(known)
             except TimeoutError:
-                # A proxy closes what is silent.
+                # Proxies close a connection on which nothing comes.
                 yield BEAT
                 continue
             if now.name != known:
@@ -112,7 +112,7 @@ class Watcher:
                 await self._show(self._view._replace(note=f"{error}"))
                 await asyncio.sleep(AGAIN_SECONDS)
             except Exception as error:
-                # Its words may be the run's.
+                # Its message may have words of the run.
                 logger.error("%s", type(error).__name__)  # noqa: TRY400
                 await self._show(self._view._replace(note=OWN_ERROR))
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -130,7 +130,7 @@ class Watcher:
                 text = self._view.text if new.text is None else new.text
                 if new.looked:
                     silent, lost = new.record is None, said
-                # Nothing is under way while a person is waited for.
+                # While the run waits for a person it has no calls.
                 if said or (new == Change() and getattr(record, "step", "") not in WAITS):
                     said = await slow(self._run) or ""
                 # A lost call may be the only trace of a lost worker.

@@ -26,7 +26,7 @@ from mull.sheet import moment_words, reason_words, signed
 from mull.text import sentence
 from mull.turn.approval import Question
 
-# So many are looked at for one page, so many at once, and so long for each.
+# The most runs that one page looks at, how many at once, and how long each may take.
 MOST_ITEMS, AT_ONCE, PATIENCE = 50, 10, timedelta(seconds=5)
 AUTHOR, AUTHOR_CHARACTERS = "mull-author", 200
 ASKED_IN = ("call", "run_id", "digest")
@@ -62,17 +62,17 @@ async def queue(request: Request) -> Response:
 async def decide(request: Request) -> Response:
     """Take a person's decision on a run's result, or on a tool call, and say what came of it.
 
-    Who is too late is told who decided, and is shown the draft that waits now.
+    A person who is too late is told who decided, and is shown the draft that waits now.
     """
     run_id, form = str(request.path_params["run_id"]), await request.form()
     found = await find(page_of(request), run_id)
-    # Another run may have its id meanwhile.
+    # A newer run may have the same workflow id.
     run = Run[Any].of(found.temporal, found.loop, found.id, found.description, run_id)
     given = {name: part for name, part in form.items() if isinstance(part, str) and part}
     action = given.get("action", "")
     if action not in run.loop.actions:
         raise HTTPException(400, f"A run of {run.command} takes {' or '.join(run.loop.actions)}")
-    # What is typed comes with the line ends of the web.
+    # Browsers end typed lines with CRLF.
     words = given.get("words", "").replace("\r\n", "\n")
     try:
         said = await _decided(run, action, words, given, named(request))

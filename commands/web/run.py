@@ -54,7 +54,7 @@ async def find(page: Page, run_id: str) -> Run[Any]:
 
 
 async def run(request: Request) -> Response:
-    """Show a run; one that goes on is looked at with all others who do."""
+    """Show a run; all pages of one that goes on share its watcher."""
     run_id, page = str(request.path_params["run_id"]), page_of(request)
     found = await find(page, run_id)
     if found.description.status is CONTINUED:
@@ -72,7 +72,7 @@ async def run(request: Request) -> Response:
     else:
         asked, view = await asyncio.gather(found.request(), _ended(found))
         now = drawn(await asyncio.to_thread(draw, asked, view), view)
-    # A list of runs names it by these words, too.
+    # The list of runs shows the same words.
     subject = found.id if page.encrypted else await found.description.static_summary()
     return render(
         request,

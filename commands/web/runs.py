@@ -36,7 +36,7 @@ SINCE = {
     "week": ("the last 7 days", timedelta(days=7)),
     "month": ("the last 30 days", timedelta(days=30)),
 }
-# A run that has gone on in a new history is listed by that one.
+# A run that continued as new is listed once, by its newest history.
 STATUSES = {
     str(status_words(one)): "".join(part.title() for part in one.name.split("_"))
     for one in WorkflowExecutionStatus
@@ -56,7 +56,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     "command": {loop.command: f"WorkflowType = '{loop.workflow}'" for loop in LOOPS},
     "outcome": {
         **{one: f"MullStopReason = '{one}'" for one in sorted(set(_stop_reasons()))},
-        # A batch stops as `completed`, which is a status, too.
+        # The status `completed` replaces the stop reason of that name, which batches have.
         **{name: f"ExecutionStatus = '{known}'" for name, known in STATUSES.items()},
     },
     "uncertainty": {one: f"MullUncertainty = '{one}'" for one in ("low", "medium", "high")},
@@ -65,7 +65,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
 
 
 def filter_of(chosen: Mapping[str, str], now: datetime) -> str:
-    """Build Temporal's list filter of what was chosen. Raises RequestError, and quotes no value."""
+    """Build Temporal's list filter from what was chosen. Raises RequestError without the value."""
     parts = [HERE]
     for name, known in CHOICES.items():
         if value := chosen.get(name):

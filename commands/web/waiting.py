@@ -12,7 +12,7 @@ from mull.turn.approval import Question
 
 
 class AskedCall(NamedTuple):
-    """A tool call that waits, with nothing hidden in its texts, and what a word on it names."""
+    """A tool call that waits: its texts with hidden characters shown, and what a decision names."""
 
     tool: str
     arguments: tuple[tuple[str, str], ...]
@@ -41,13 +41,13 @@ class Item(NamedTuple):
 
     @property
     def waited(self) -> str:
-        """How long it waits."""
+        """How long it has waited."""
         seconds = (datetime.now(UTC) - self.since).total_seconds() if self.since else 0
         return lasting_words(max(0, int(seconds)))
 
     @property
     def judged(self) -> Sequence[str]:
-        """What was said of the result when it was decided on last."""
+        """What the last decision said of the result, a line for each thing."""
         return self.sheet.steps[-1].below if self.sheet.steps else ()
 
 
@@ -75,6 +75,6 @@ def items_of(run: Run[Any], run_id: str, seen: Any) -> Iterator[Item]:
 
 
 def _laid_out(value: Any) -> str:
-    """Write an argument for a person, with what can't be seen as escapes."""
+    """Write an argument for a person, with invisible characters as escapes."""
     known = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     return revealed(known)

@@ -1,6 +1,4 @@
-// What every page does beside htmx. There is no inline script.
-
-// A run's page says when nothing comes any more, and when something does again.
+// A run's page says when its stream breaks off, until it goes on.
 const say = (name) => {
   const place = document.getElementById("away");
   if (place) place.textContent = name ? place.dataset[name] : "";

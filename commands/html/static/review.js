@@ -4,7 +4,7 @@
   const keys = document.getElementById("keys");
   const items = () => [...document.querySelectorAll("article.item")];
   const here = () => document.activeElement?.closest("article.item");
-  // For a moment after a decision, so that a key pressed twice decides on one item.
+  // Keys do nothing for a moment after a decision, so that one pressed twice decides once.
   let quietUntil = 0;
 
   const focus = (item) => {
@@ -48,7 +48,7 @@
     event.preventDefault();
   });
 
-  // What was decided on is replaced by what came of it: the next item, or what is wrong with it.
+  // The answer to a decision replaces its item; then the next item has the focus, or the refused one.
   let at = 0;
   document.addEventListener("htmx:before:request", (event) => {
     const item = event.target.closest?.("article.item");
