@@ -104,6 +104,7 @@ def _draw(page: Page, found: Run[Any], request: Any, view: View) -> str:
         .get_template("run_part.html.j2")
         .render(
             **shown(sheet, facts),
+            command=found.command,
             note=view.note,
             changes=changes(sheet),
             cited=cited(sheet),

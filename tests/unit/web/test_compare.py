@@ -10,6 +10,9 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from commands.web import compare
+from commands.web.live import View
+from commands.web.rendering import Page
+from commands.web.run import drawing
 from mull.batch.request import BatchRequest
 from mull.errors import RunFailedError
 from mull.handle import Run
@@ -30,7 +33,8 @@ class Known(Run[Any]):
     """A run whose record is this state's, or which failed."""
 
     def __init__(self, loop: Loop, state: Any, *, fails: bool = False, asked: Any = None) -> None:
-        self.loop, self.state, self.description, self.fails = loop, state, None, fails
+        self.loop, self.state, self.fails = loop, state, fails
+        self.description: Any = None
         self.handle: Any = SimpleNamespace(id=f"words-{HOSTILE}")
         self.asked = asked or state.request
 
@@ -127,7 +131,7 @@ class Lists:
 MADE = (
     listed("0-plain-0", 1, MullConfidence=0.9, MullCostUsd=0.01, answer=f"42 {HOSTILE}"),
     listed("0-plain-1", 2, MullConfidence=0.4, MullCostUsd=0.03, answer="41", doubt="a tie"),
-    listed("1-plain-0", 3, FAILED),
+    listed("1-plain-0", 3, FAILED, MullConfidence=0.3, MullCostUsd=0.05),
     listed("1-thrifty-0", 4, RUNNING, MullNeedsReview=True),
     listed("0-thrifty-0", 5, MullConfidence=0.2, answer="an earlier one"),
     listed("0-thrifty-0", 6, MullConfidence=0.8, answer="40"),
@@ -143,6 +147,17 @@ def opened(monkeypatch: pytest.MonkeyPatch, query: str = "") -> tuple[str, Lists
     answer = pages(SimpleNamespace(temporal=server)).get(f"/batch/{RUN.format(0)}{query}")
     assert answer.status_code == 200, answer.text
     return answer.text, server
+
+
+def test_the_page_of_a_batch_leads_to_its_table() -> None:
+    asked = BatchRequest.model_validate({"items": ITEMS, "variants": VARIANTS})
+    run, link = Known(BATCH, SimpleNamespace(request=asked)), f'href="/batch/{RUN.format(0)}"'
+    run.description = SimpleNamespace(run_id=RUN.format(0), start_time=START, close_time=None)
+    other = Known(SAMPLING, sampled(["A"] * 5))
+    other.description = run.description
+
+    assert link in drawing(Page(CLIENT), run)(asked, View())
+    assert link not in drawing(Page(CLIENT), other)(other.asked, View())
 
 
 def lines(page: str) -> list[str]:
@@ -179,8 +194,8 @@ def test_a_batch_is_a_table_of_inputs_by_its_runs(monkeypatch: pytest.MonkeyPatc
     ("query", "numbers"),
     [
         ("", [1, 2, 3]),
-        ("?sort=measure", [1, 2, 3]),
-        ("?sort=cost", [1, 2, 3]),
+        ("?sort=measure", [2, 1, 3]),
+        ("?sort=cost", [2, 1, 3]),
         ("?outcome=failed", [2]),
         ("?outcome=doubtful", [1]),
         ("?outcome=waiting", [2]),
