@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def page(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="The port to listen at.")] = 8_401,
-    read_only: Annotated[bool, flag("--read-only", help="Show runs, and take nothing.")] = False,
+    read_only: Annotated[bool, flag("--read-only", help="Only show runs.")] = False,
     proxy: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Answer this proxy alone, by its address.")
     ] = None,
