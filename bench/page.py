@@ -115,7 +115,7 @@ async def measure(runs: int, times: int, folder: Path) -> None:
         print(f"{len(took)} pages of {runs:,} runs: {first:.0f} ms in the first quarter,", end=" ")
         print(f"{last:.0f} ms in the last")
         await browser.close()
-        # What ends the server in order.
+        # SIGTERM ends the server in order.
         signal.raise_signal(signal.SIGTERM)
         await serving
 

@@ -245,7 +245,7 @@ async def answer_at(place: socket.socket, served: ASGIApp) -> None:
         access_log=False,
         ws="none",
         server_header=False,
-        # Who asks is who is connected, whatever a header says.
+        # The peer of the connection asks, and no header says otherwise.
         proxy_headers=False,
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -79,7 +79,7 @@ class Field(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Its name in words."""
         return spaced(self.name.removeprefix(LIMITS))
 
     @property

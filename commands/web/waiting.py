@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells it from the others of a page."""
+        """Its name, which no other item of a page has."""
         return f"{self.run_id}-{self.call.question.call}" if self.call else self.run_id
 
     @property

@@ -54,7 +54,7 @@ def test_the_list_is_filtered_by_keyboard(site: Site, page: Page) -> None:
 
 
 def test_a_wrong_filter_says_which(page: Page) -> None:
-    """What was typed into the address by hand is refused in words, without being repeated."""
+    """The refusal says what is expected, and does not repeat the value."""
     answer = page.request.get("/?model=x'%20OR%20'1'='1")
 
     assert answer.status == 400

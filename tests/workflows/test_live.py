@@ -172,7 +172,7 @@ async def test_a_run_that_fails_shows_what_it_had(client: Client, watchers: Watc
 
 
 async def test_the_last_one_who_leaves_ends_the_watch(client: Client, watchers: Watchers) -> None:
-    """Nothing of it is left; one who comes back soon finds it as it was."""
+    """No task of it is left; somebody who comes back soon finds it as it was."""
     before = asyncio.all_tasks()
     async with polling(client, ScriptedModel(sample=["7"] * 5, delay=5)):
         run = await asked(client)

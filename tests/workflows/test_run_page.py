@@ -52,7 +52,7 @@ async def address_of(run: mull.Run[Any]) -> str:
 
 
 async def test_a_run_that_ended_shows_its_answer_and_has_no_stream(client: Client) -> None:
-    """Neither has it buttons, and only settings that were chosen stand open."""
+    """It has no buttons either, and only settings that were chosen stand open."""
     async with polling(client, ScriptedModel(sample=["129"] * 5)), browsing(client) as browser:
         run = await mull.Client(client).start("ask", question="How <b>much</b>?", max_responses=5)
         await run.result()
@@ -144,7 +144,7 @@ async def test_a_failed_run_shows_its_error_first(client: Client) -> None:
 async def test_an_address_of_no_run_says_so(
     client: Client, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not a run id never reaches the server's filter."""
+    """A value that is not a run id never reaches the server's filter."""
     monkeypatch.setattr("commands.web.run.LISTED_SECONDS", 0.2)
     async with browsing(client) as browser:
         shown = await browser.get(f"/runs/{wrong}")

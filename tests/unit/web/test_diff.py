@@ -56,7 +56,7 @@ def test_what_is_unchanged_far_from_a_change_is_counted_and_left_out() -> None:
 
 @pytest.mark.parametrize("kind", ["words", "letters", "lines", "megabytes", "same"])
 def test_the_time_is_bounded(kind: str) -> None:
-    """Whatever two drafts have in common: a page waits for each of them."""
+    """A page waits for each comparison, of drafts that have much in common or nothing."""
     rng = random.Random(1)
     texts = {
         "words": lambda: " ".join(f"w{rng.randrange(500)}" for _ in range(1_400)),

@@ -101,7 +101,7 @@ async def test_only_this_page_writes(headers: dict[str, str], passes: bool) -> N
 
 
 async def test_a_read_only_page_takes_nothing() -> None:
-    """Whatever writes is refused, though it comes from the page itself."""
+    """Each write is refused, also one that the page itself sends."""
     links = Links()
     own = await entered(links, served(links, read_only=True))
 
@@ -111,7 +111,7 @@ async def test_a_read_only_page_takes_nothing() -> None:
 
 
 async def test_a_body_is_bounded() -> None:
-    """What is larger than any form is not read to its end."""
+    """A body that is larger than any form is not read to its end."""
     links = Links()
 
     async def read(request: object) -> object:

@@ -26,7 +26,7 @@ ALL = "ExecutionStatus != 'ContinuedAsNew'"
     ],
 )
 def test_what_is_chosen_is_a_filter_of_search_attributes(chosen: dict[str, str], part: str) -> None:
-    """Nothing chosen lists all runs, once each."""
+    """Without a choice all runs are listed, once each."""
     assert filter_of(chosen, NOW) == f"{ALL} AND {part}"
     assert filter_of(dict.fromkeys(chosen, ""), NOW) == ALL
 
@@ -34,7 +34,7 @@ def test_what_is_chosen_is_a_filter_of_search_attributes(chosen: dict[str, str],
 @pytest.mark.parametrize("name", [*CHOICES, "model", "since"])
 @pytest.mark.parametrize("value", ["x' OR '1'='1", "a\\", 'a"', "\x00", "x" * 161])
 def test_no_value_gets_into_the_filter_unseen(name: str, value: str) -> None:
-    """What is no choice, and no beginning of a model's name, is refused without being quoted."""
+    """The refusal names the field, and does not quote the value."""
     with pytest.raises(RequestError) as refused:
         filter_of({name: value}, NOW)
 
