@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from mull.text import neutral, spaced, tally_words, terminal_safe, usd
 
 STATIC = Path(__file__).with_name("static")
 STYLE = STATIC / "page.css"
-CELL_COLUMNS = 600
+CELL_COLUMNS, SETTING_COLUMNS = 600, 400
 # The fewest points of a chart: two are read faster as numbers.
 FEWEST = 3
 UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
@@ -59,8 +59,7 @@ def shown(sheet: Sheet, run: RunFacts | None = None) -> dict[str, object]:
         "tables": [table for table in (*sheet.tables, *decisions) if table.rows],
         "run": run,
         "linked": bool(run and run.web_ui and _is_web(run.web_ui)),
-        "settings": _settings(run.request, sheet.subject, chosen=True) if run else [],
-        "defaults": _settings(run.request, sheet.subject, chosen=False) if run else [],
+        **_settings(run.request if run else None, sheet.subject),
     }
 
 
@@ -68,27 +67,28 @@ def _places(chart: Chart) -> int:
     return max((len(curve.points) for curve in chart.curves), default=0)
 
 
-def _settings(request: Request | None, subject: str, *, chosen: bool) -> list[tuple[str, str]]:
-    """List the fields of a request that differ from their defaults, or those that do not.
+def _settings(request: Request | None, subject: str) -> dict[str, list[tuple[str, str]]]:
+    """List the fields of a request that differ from their defaults, and those that do not.
 
     Fields without a value, and the run's subject, are left out.
     """
     if request is None:
-        return []
-    differ = request.model_dump(
-        mode="json", exclude=UNSHOWN, exclude_defaults=True, exclude_none=True
-    )
-    whole = request.model_dump(mode="json", exclude=UNSHOWN, exclude_none=True)
-    return [
-        (
-            name,
-            terminal_safe(
-                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 400
-            ),
-        )
-        for name, value in (differ if chosen else whole).items()
-        if value not in ([], {}) and value != subject and (name in differ) == chosen
-    ]
+        return {"settings": [], "defaults": []}
+    dump = partial(request.model_dump, mode="json", exclude=UNSHOWN, exclude_none=True)
+    differ = dump(exclude_defaults=True)
+    same = {name: value for name, value in dump().items() if name not in differ}
+
+    def rows(fields: dict[str, object]) -> list[tuple[str, str]]:
+        kept = ((name, value) for name, value in fields.items() if value not in ([], {}, subject))
+        return [(name, setting_words(value)) for name, value in kept]
+
+    return {"settings": rows(differ), "defaults": rows(same)}
+
+
+def setting_words(value: object) -> str:
+    """Write the value of a setting on one line, which may be cut."""
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return terminal_safe(said, SETTING_COLUMNS)
 
 
 def _is_web(address: str) -> bool:

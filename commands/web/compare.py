@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from commands.found import status_words
-from commands.html.rendering import shown
+from commands.html.rendering import setting_words, shown
 from commands.measuring import calibrate, compare, replay
 from commands.pages import batch_by, loop_of_runs
 from commands.run_list import HERE, PARENT, SHOWN, ended_words, result_words, waits
@@ -25,7 +25,7 @@ from mull.request import explain, unambiguous_json
 from mull.sheet import Fact, Sheet
 from mull.text import terminal_safe
 
-MOST_COMPARED, SETTING_COLUMNS, ANSWER_COLUMNS = 6, 200, 160
+MOST_COMPARED, ANSWER_COLUMNS = 6, 160
 EXPECTED = "Expected is what `calibrate`, `compare` or `replay` prints with --json."
 # A field that only the document of this measurement has.
 DRAWN: Mapping[str, Callable[[Any], Sheet]] = {
@@ -56,8 +56,7 @@ class Column(NamedTuple):
     def setting(self, name: str) -> str:
         """Write what was set for a field; empty for its default."""
         value = self.settings.get(name)
-        words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return "" if value is None else terminal_safe(words, SETTING_COLUMNS)
+        return "" if value is None else setting_words(value)
 
 
 async def side_by_side(request: Request) -> Response:
