@@ -151,7 +151,7 @@ def waits(row: Row) -> bool:
     return bool(row["status"] == "running" and row["MullNeedsReview"])
 
 
-def ended_words(row: Row) -> str | None:
+def standing_words(row: Row) -> str | None:
     """Say how a run ended, or that it waits for a person or goes on."""
     if waits(row):
         return "needs review"

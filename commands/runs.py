@@ -34,9 +34,9 @@ from commands.run_list import (
     SHOWN,
     Row,
     batches_done,
-    ended_words,
     list_runs,
     result_words,
+    standing_words,
     waits,
 )
 from commands.terminal import left_out_words, print_sheet
@@ -183,7 +183,7 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
     """
     columns = {
         "id": [row["id"] for row in rows],
-        "ended by": [batches.get(row["run_id"]) or ended_words(row) or "-" for row in rows],
+        "ended by": [batches.get(row["run_id"]) or standing_words(row) or "-" for row in rows],
         "start (UTC)": [
             f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}" for row in rows
         ],

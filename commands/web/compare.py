@@ -14,7 +14,7 @@ from commands.found import status_words
 from commands.html.rendering import setting_words, shown
 from commands.measuring import calibrate, compare, replay
 from commands.pages import batch_by, loop_of_runs
-from commands.run_list import HERE, PARENT, SHOWN, ended_words, result_words, waits
+from commands.run_list import HERE, PARENT, SHOWN, result_words, standing_words, waits
 from commands.web.rendering import Page, page_of, render
 from commands.web.run import find
 from mull import Client, MullError, RequestError, Run
@@ -218,7 +218,7 @@ async def _cells(client: Client, parent: str) -> AsyncIterator[tuple[str, Cell]]
             run.id,
             Cell(
                 "waiting" if waits(row) else outcome,
-                ended_words(row) or "",
+                standing_words(row) or "",
                 run.run_id,
                 terminal_safe(str(given), ANSWER_COLUMNS),
                 share,
@@ -240,14 +240,14 @@ async def open_findings(request: Request) -> Response:
         sent = form.get("file")
         data = b"" if sent is None or isinstance(sent, str) else await sent.read()
     try:
-        sheet = await asyncio.to_thread(drawn, data)
+        sheet = await asyncio.to_thread(sheet_of_findings, data)
     except RequestError as error:
         return render(request, "findings.html.j2", 422, sheet=None, error=str(error))
     about: dict[str, Any] = shown(sheet)
     return render(request, "findings.html.j2", error="", **about)
 
 
-def drawn(data: bytes) -> Sheet:
+def sheet_of_findings(data: bytes) -> Sheet:
     """Draw the JSON of a measurement. Raises RequestError."""
     try:
         document = unambiguous_json(data)

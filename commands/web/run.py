@@ -1,7 +1,6 @@
 """One run: its page, what changes on it while it goes on, and how a person ends it."""
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -60,7 +59,7 @@ async def run(request: Request) -> Response:
     if found.description.status is CONTINUED:
         newest = await page.client.temporal.get_workflow_handle(found.id).describe()
         return RedirectResponse(f"/runs/{newest.run_id}", 303)
-    draw = drawing(page, found)
+    draw = partial(draw_run, page, found)
     if found.goes_on:
         async with watchers_of(request).watching(run_id, found, draw) as watcher:
             try:
@@ -91,12 +90,8 @@ async def _ended(found: Run[Any]) -> View:
         return View(await found.glance(), error=error, ended=True)
 
 
-def drawing(page: Page, found: Run[Any]) -> Callable[[Any, View], str]:
-    """Return what makes HTML of this run's request and a view."""
-    return partial(_draw, page, found)
-
-
-def _draw(page: Page, found: Run[Any], request: Any, view: View) -> str:
+def draw_run(page: Page, found: Run[Any], request: Any, view: View) -> str:
+    """Make HTML of a run's request, None if it can't be read, and a view."""
     sheet, facts = sheet_of(found, request, view), facts_of(found, request)
     steers = not view.ended and not page.read_only
     return (
@@ -138,7 +133,8 @@ async def events(request: Request) -> Response:
     known = request.headers.get("last-event-id") or request.query_params.get("known", "")
 
     async def send() -> Any:
-        async with watchers_of(request).watching(run_id, found, drawing(page, found)) as watcher:
+        draw = partial(draw_run, page, found)
+        async with watchers_of(request).watching(run_id, found, draw) as watcher:
             async for event in watcher.events(known):
                 yield event
 

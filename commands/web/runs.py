@@ -19,9 +19,9 @@ from commands.run_list import (
     WAITING,
     Listed,
     batches_done,
-    ended_words,
     list_runs,
     result_words,
+    standing_words,
     waits,
 )
 from commands.web.rendering import page_of, render
@@ -132,7 +132,7 @@ def _shown(row: Mapping[str, Any], done: Callable[[str], str | None]) -> dict[st
         **row,
         "command": BY_WORKFLOW[row["workflow"]].command,
         "tone": tone,
-        "ended": done(row["run_id"]) or ended_words(row) or "",
+        "ended": done(row["run_id"]) or standing_words(row) or "",
         "result": result_words(row),
         "waits": waits(row),
         "at": datetime.fromisoformat(row["started"]),

@@ -12,7 +12,7 @@ from temporalio.client import WorkflowExecutionStatus
 from commands.web import compare
 from commands.web.live import View
 from commands.web.rendering import Page
-from commands.web.run import drawing
+from commands.web.run import draw_run
 from mull.batch.request import BatchRequest
 from mull.errors import RunFailedError
 from mull.handle import Run
@@ -156,8 +156,8 @@ def test_the_page_of_a_batch_leads_to_its_table() -> None:
     other = Known(SAMPLING, sampled(["A"] * 5))
     other.description = run.description
 
-    assert link in drawing(Page(CLIENT), run)(asked, View())
-    assert link not in drawing(Page(CLIENT), other)(other.asked, View())
+    assert link in draw_run(Page(CLIENT), run, asked, View())
+    assert link not in draw_run(Page(CLIENT), other, other.asked, View())
 
 
 def lines(page: str) -> list[str]:
