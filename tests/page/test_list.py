@@ -1,6 +1,7 @@
 """The list of runs in a browser: it is found, filtered and paged with a keyboard alone."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +52,46 @@ def test_the_list_is_filtered_by_keyboard(site: Site, page: Page) -> None:
     page.get_by_role("link", name="Clear").press("Enter")
     page.wait_for_url(f"{site.origin}/")
     assert len(shown(page)) > 1
+
+
+def test_runs_are_chosen_by_keyboard_and_stand_side_by_side(site: Site, page: Page) -> None:
+    """With the answer of each, and a link to it; axe finds no fault."""
+    questions = ("Beside this?", "Beside that?")
+    for question in questions:
+        site.cli("ask", question, "--seed", "0")
+    for _ in patiently():
+        page.goto("/")
+        if {*questions} <= {*shown(page)}:
+            break
+
+    for question in questions:
+        page.get_by_role("checkbox", name=f"Compare {question}").press("Space")
+    page.get_by_role("button", name="Compare the chosen").press("Enter")
+    page.wait_for_url("**/compare?**")
+
+    assert sorted(page.locator("thead a").all_inner_texts()) == sorted(questions)
+    expect(page.locator("tbody tr").filter(has_text="answer").first).to_be_visible()
+    assert faults(page) == []
+
+
+def test_a_batch_leads_to_the_table_of_its_lines(site: Site, page: Page, tmp_path: Path) -> None:
+    """Each line with its run, on its own page; axe finds no fault."""
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"question": "First line?"}\n{"question": "Second line?"}\n')
+    made = site.cli("batch", str(file), "--command", "ask", "--id", "tabled", "--", "--seed", "0")
+    assert made.returncode == 0, made.stderr
+    for _ in patiently():
+        page.goto("/?command=batch")
+        if shown(page):
+            break
+
+    page.locator("tbody th a").first.press("Enter")
+    page.get_by_role("link", name="Its lines as a table").press("Enter")
+    page.wait_for_url("**/batch/*")
+
+    assert page.locator("tbody th bdi").all_inner_texts() == ["First line?", "Second line?"]
+    assert page.locator("tbody td a").count() == 2
+    assert faults(page) == []
 
 
 def test_a_wrong_filter_says_which(page: Page) -> None:
