@@ -40,7 +40,7 @@ SORTS = {"line": "as given", "measure": "the least sure first", "cost": "the dea
 TONES = {"good": "good", "doubtful": "warning", "failed": "bad", "waiting": "waits", "missing": ""}
 
 
-class Column(NamedTuple):
+class RunColumn(NamedTuple):
     """A run beside others: its sheet, or why there is none, and what it was asked with."""
 
     run: Run[Any]
@@ -84,7 +84,7 @@ async def side_by_side(request: Request) -> Response:
     )
 
 
-async def _column(page: Page, run_id: str) -> Column:
+async def _column(page: Page, run_id: str) -> RunColumn:
     try:
         run_id = str(uuid.UUID(run_id))
     except ValueError:
@@ -97,10 +97,10 @@ async def _column(page: Page, run_id: str) -> Column:
     except MullError as found:
         error = str(found)
     settings = request.model_dump(mode="json", exclude_unset=True) if request else {}
-    return Column(run, run_id, sheet, error, settings)
+    return RunColumn(run, run_id, sheet, error, settings)
 
 
-class Cell(NamedTuple):
+class RunCell(NamedTuple):
     """A run of a batch: how it ended, what it gave, and what that is worth."""
 
     outcome: str
@@ -118,17 +118,17 @@ class Cell(NamedTuple):
         return TONES.get(self.outcome, self.outcome)
 
 
-MISSING = Cell("missing", "not started")
+MISSING = RunCell("missing", "not started")
 
 
-class Line(NamedTuple):
+class BatchLine(NamedTuple):
     """A line of a batch: its number from 1, what it is about, and its runs by column."""
 
     number: int
     about: str
     label: str
     gold: str
-    cells: Sequence[Cell]
+    cells: Sequence[RunCell]
 
     def before(self, sort: str) -> float:
         """Return its sort key: for the least sure first, the dearest first, or as given."""
@@ -182,14 +182,14 @@ def _columns(asked: BatchRequest) -> list[tuple[int, int, str]]:
     ]
 
 
-async def _lines(client: Client, identity: str, asked: BatchRequest) -> list[Line]:
+async def _lines(client: Client, identity: str, asked: BatchRequest) -> list[BatchLine]:
     cells = {name: cell async for name, cell in _cells(client, identity)}
     names = Batch(asked.model_copy(update={"carried": ()}), identity)
     places = {(one.item, one.variant, one.repeat): names.id_of(one) for one in asked.plan()}
     first = asked.variants[0]
     subject = loop_of_runs(asked).request.subject_field
     return [
-        Line(
+        BatchLine(
             at + 1,
             terminal_safe(str(first.fields_for(item).get(subject, "")), 300),
             str(item.get("id", "")),
@@ -200,7 +200,7 @@ async def _lines(client: Client, identity: str, asked: BatchRequest) -> list[Lin
     ]
 
 
-async def _cells(client: Client, parent: str) -> AsyncIterator[tuple[str, Cell]]:
+async def _cells(client: Client, parent: str) -> AsyncIterator[tuple[str, RunCell]]:
     """Yield the runs of a batch by their ids, the newest of each last, without a call for each."""
     where = f"{PARENT} = {json.dumps(parent, ensure_ascii=False)} AND {HERE}"
     listed = [run async for run in client.temporal.list_workflows(where)]
@@ -216,7 +216,7 @@ async def _cells(client: Client, parent: str) -> AsyncIterator[tuple[str, Cell]]
         share = row["MullScore"] if row["MullConfidence"] is None else row["MullConfidence"]
         yield (
             run.id,
-            Cell(
+            RunCell(
                 "waiting" if waits(row) else outcome,
                 standing_words(row) or "",
                 run.run_id,

@@ -17,7 +17,7 @@ from commands.updates import DONE
 from commands.web.rendering import author_of, is_fragment, page_of, render
 from commands.web.run import find
 from commands.web.runs import listed
-from commands.web.waiting import Item, items_of
+from commands.web.waiting import WaitingItem, items_of
 from mull import Client, MullError, RequestError, Run
 from mull.errors import checked
 from mull.keys import UnreadableError
@@ -32,12 +32,12 @@ AUTHOR, AUTHOR_CHARACTERS = "mull-author", 200
 ASKED_IN = ("call", "run_id", "digest")
 
 
-async def waiting_items(client: Client) -> tuple[list[Item], int]:
+async def waiting_items(client: Client) -> tuple[list[WaitingItem], int]:
     """Look at what waits, the longest first; and count the runs that nobody answers for."""
     found = await listed(client.temporal, WAITING, MOST_ITEMS)
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def looked(row: Any) -> list[Item] | None:
+    async def looked(row: Any) -> list[WaitingItem] | None:
         loop = BY_WORKFLOW[row["workflow"]]
         run = Run[Any].of(client.temporal, loop, row["id"], run_id=row["run_id"])
         try:

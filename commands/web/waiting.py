@@ -11,7 +11,7 @@ from mull.text import lasting_words, revealed
 from mull.turn.approval import Question
 
 
-class AskedCall(NamedTuple):
+class WaitingCall(NamedTuple):
     """A tool call that waits: its texts with hidden characters shown, and what a decision names."""
 
     tool: str
@@ -20,7 +20,7 @@ class AskedCall(NamedTuple):
     question: Question
 
 
-class Item(NamedTuple):
+class WaitingItem(NamedTuple):
     """One thing that waits for a person: the result of a run, or a tool call of it.
 
     `draft` is the index of the draft that is shown, where the loop has drafts.
@@ -32,7 +32,7 @@ class Item(NamedTuple):
     since: datetime | None
     why: str = ""
     draft: int | None = None
-    call: AskedCall | None = None
+    call: WaitingCall | None = None
 
     @property
     def key(self) -> str:
@@ -51,7 +51,7 @@ class Item(NamedTuple):
         return self.sheet.steps[-1].below if self.sheet.steps else ()
 
 
-def items_of(run: Run[Any], run_id: str, seen: Any) -> Iterator[Item]:
+def items_of(run: Run[Any], run_id: str, seen: Any) -> Iterator[WaitingItem]:
     """Yield what a run asks of a person now, by its record."""
     loop = run.loop
     sheet = loop.sheet(seen)
@@ -61,17 +61,17 @@ def items_of(run: Run[Any], run_id: str, seen: Any) -> Iterator[Item]:
     for question in questions:
         made, first = seen.calls[question.call - 1], f"attention, call {question.call}: "
         asked = sheet.waiting.asked
-        call = AskedCall(
+        call = WaitingCall(
             revealed(made.tool),
             tuple((revealed(name), _laid_out(value)) for name, value in made.given.items()),
             tuple(one.removeprefix(first) for one in asked if one.startswith(first)),
             question,
         )
-        yield Item(run, run_id, sheet, made.approval and made.approval.at, call=call)
+        yield WaitingItem(run, run_id, sheet, made.approval and made.approval.at, call=call)
     if not questions:
         best, last = loop.best(seen) if loop.best else None, seen.decisions[-1]
         draft = getattr(best, "index", None)
-        yield Item(run, run_id, sheet, last.at, reason_words(last), draft)
+        yield WaitingItem(run, run_id, sheet, last.at, reason_words(last), draft)
 
 
 def _laid_out(value: Any) -> str:

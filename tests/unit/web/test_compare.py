@@ -213,11 +213,11 @@ def test_lines_are_filtered_and_sorted_by_the_address(
 
 def test_the_least_sure_line_comes_first_and_the_dearest() -> None:
     cells = [
-        [compare.Cell("good", measure=0.9, cost=0.5), compare.Cell("good", measure=0.5)],
-        [compare.Cell("good", measure=0.4, cost=0.1)],
+        [compare.RunCell("good", measure=0.9, cost=0.5), compare.RunCell("good", measure=0.5)],
+        [compare.RunCell("good", measure=0.4, cost=0.1)],
         [compare.MISSING],
     ]
-    made = [compare.Line(at, "", "", "", row) for at, row in enumerate(cells, 1)]
+    made = [compare.BatchLine(at, "", "", "", row) for at, row in enumerate(cells, 1)]
 
     def order(sort: str) -> list[int]:
         return [one.number for one in sorted(made, key=lambda one: one.before(sort))]

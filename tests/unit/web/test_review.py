@@ -11,7 +11,7 @@ import pytest
 
 from commands.run_list import Listed
 from commands.web import review
-from commands.web.waiting import Item, items_of
+from commands.web.waiting import WaitingItem, items_of
 from mull.errors import RequestError
 from mull.handle import Run
 from mull.loops import CRITIQUE, SAMPLING, TURN, Loop
@@ -62,7 +62,7 @@ def waiting_calls(*asked: str) -> Waits:
     return Waits(TURN, asks(*asked), at=after(2))
 
 
-def seen(run: Waits, number: int = 1) -> list[Item]:
+def seen(run: Waits, number: int = 1) -> list[WaitingItem]:
     return list(items_of(run, RUN.format(number), asyncio.run(run.look())))
 
 
