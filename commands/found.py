@@ -42,6 +42,12 @@ def facts_of(run: Run[Any], request: Any) -> RunFacts:
     return RunFacts(run.id, seen.run_id, seen.start_time, seen.close_time, where, request)
 
 
+def subject_of(run: Run[Any], request: Any) -> str:
+    """Return what a run was asked; its id if that is not a text, or can not be read."""
+    about = getattr(request, request.subject_field) if request else None
+    return about if isinstance(about, str) else run.id
+
+
 async def last_sheet(run: Run[Any], request: Any) -> Sheet:
     """Build the sheet of a run that has ended, with a result or without."""
     try:
@@ -67,8 +73,8 @@ def error_sheet(
             advice = "Change the request, and start another run."
         elif shown := SHOWN_BY_DOCTOR.get(error.kind):
             advice = f"`mull doctor` shows {shown}. Mend that first. {advice}"
-    about = getattr(request, request.subject_field, "") if request else ""
-    stood = run.loop.stood_at(seen) if seen else Sheet(subject=about, verdict=Verdict(words=""))
+    about = Sheet(subject=subject_of(run, request), verdict=Verdict(words=""))
+    stood = run.loop.stood_at(seen) if seen else about
     flags = (advice, *stood.flags) if advice else stood.flags
     verdict = Verdict(words=words, tone="bad")
     return stood.model_copy(update={"verdict": verdict, "flags": flags})

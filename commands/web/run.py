@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from temporalio.client import WorkflowExecutionStatus
 
-from commands.found import error_sheet, facts_of
+from commands.found import error_sheet, facts_of, subject_of
 from commands.html.rendering import shown, templates
 from commands.web.citations import cited
 from commands.web.diff import changes
@@ -116,9 +116,8 @@ def sheet_of(found: Run[Any], request: Any, view: View) -> Sheet:
     if view.error is not None:
         return error_sheet(view.error, found, record, request)
     if record is None:
-        about = getattr(request, request.subject_field) if request else None
         going = Verdict(words=loop.doing, tone="running")
-        return Sheet(subject=about if isinstance(about, str) else found.id, verdict=going)
+        return Sheet(subject=subject_of(found, request), verdict=going)
     sheet = loop.sheet(record, request)
     if view.text and not view.ended:
         answer = Text(title=WRITTEN, content=view.text, kind="markdown", folded=False)

@@ -1,11 +1,18 @@
 """A sheet as one HTML file."""
 
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from markupsafe import escape
 
+from commands.found import error_sheet
 from commands.html.rendering import RunFacts, page_html
+from mull.batch.request import BatchRequest
+from mull.errors import RunFailedError
+from mull.handle import Run
+from mull.loops import BATCH, SAMPLING, Loop
 from mull.sampling.request import SelfConsistencyRequest
 from mull.sheet import Sheet, Text
 from mull.text import neutral
@@ -106,3 +113,26 @@ def test_a_report_is_rendered_and_still_loads_nothing(written: str, shown: str) 
 
     assert shown in page
     assert f'<div class="text best code">{escape(neutral(written))}</div>' in code
+
+
+PRIME = SelfConsistencyRequest(question="Is 91 prime?")
+BATCHED = BatchRequest.model_validate(
+    {"items": [{"question": "a"}], "variants": [{"name": "ask", "workflow": SAMPLING.workflow}]}
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "request_", "subject"),
+    [(BATCH, BATCHED, "its-id"), (SAMPLING, None, "its-id"), (SAMPLING, PRIME, "Is 91 prime?")],
+)
+def test_a_run_that_failed_has_a_page_though_no_worker_answers(
+    loop: Loop, request_: Any, subject: str
+) -> None:
+    """It is about what was asked, or else names the run by its id."""
+    handle: Any = SimpleNamespace(id="its-id")
+    error = RunFailedError("its-id", "NotFoundError", "no such model")
+
+    shown = error_sheet(error, Run[Any](handle, loop, handle), None, request_)
+
+    assert shown.subject == subject
+    assert "NotFoundError: no such model" in page_html(shown)
