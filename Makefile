@@ -40,7 +40,7 @@ test-train: $(TOOLS) .venv-train/.ready
 
 # The page in a browser: Debian's Chromium (apt install chromium), which Playwright drives.
 test-page: $(TOOLS) build/axe/package/axe.min.js
-	$(PYTHON) -m pytest tests/page
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/page
 
 # axe, which finds faults of accessibility. Needs npm, which asks the registry that it is set to.
 build/axe/package/axe.min.js:

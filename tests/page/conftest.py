@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from commands.embedded import Place, free_port
 from tests import forks
@@ -23,6 +30,9 @@ QUIET = (
     "--disable-background-networking", "--disable-component-update", "--disable-gpu",
     "--disable-quic", "--disable-sync", "--no-first-run",
 )  # fmt: skip
+# A browser shows within seconds what it shows at all: a fault is found soon.
+BROWSER_PATIENCE_MS = 1_000 * PATIENCE / 8
+expect.set_options(timeout=BROWSER_PATIENCE_MS)
 WIDE, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=360, height=780)
 
 
@@ -107,7 +117,7 @@ def state(browser: Browser, site: Site, tmp_path_factory: pytest.TempPathFactory
 def context(browser: Browser, site: Site, state: Path) -> Iterator[BrowserContext]:
     """A browser that has come in."""
     with browser.new_context(storage_state=state, base_url=site.origin, viewport=WIDE) as found:
-        found.set_default_timeout(1_000 * PATIENCE)
+        found.set_default_timeout(BROWSER_PATIENCE_MS)
         yield found
 
 

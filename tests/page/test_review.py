@@ -10,14 +10,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.model import HIDES, STAYS_LOW
-from tests.page.conftest import Site, faults
-from tests.patience import PATIENCE, patiently
+from tests.page.conftest import BROWSER_PATIENCE_MS, Site, faults
+from tests.patience import patiently
 
 DRAFTED = ("reflect", "--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--detach")
 BELOW = ("--review-below", "0.6")
 # Keys that come sooner after a decision are taken for slips.
 PAUSE = 600
-expect.set_options(timeout=1_000 * PATIENCE)
 
 
 def waits(site: Site, *command: str) -> str:
@@ -55,7 +54,7 @@ def go_to(page: Page, about: str) -> None:
 def another(browser: Browser, site: Site, state: Path) -> Iterator[Page]:
     """The browser of somebody else."""
     with browser.new_context(storage_state=state, base_url=site.origin) as context:
-        context.set_default_timeout(1_000 * PATIENCE)
+        context.set_default_timeout(BROWSER_PATIENCE_MS)
         yield context.new_page()
 
 
@@ -224,6 +223,24 @@ def test_a_form_starts_a_run_and_says_what_is_wrong(
         page.wait_for_url("**/runs/*")
 
         expect(page.locator("h1")).to_have_text("Does <b>this</b> start?")
+
+
+def test_chosen_runs_are_compared(site: Site, page: Page) -> None:
+    """Each has a column, in the order in which they stand in the list."""
+    for seed in ("0", "1"):
+        site.cli("ask", f"Compared, {seed}?", "--seed", seed, "--max-responses", "2")
+    boxes = page.get_by_role("checkbox", name="Compare Compared, ")
+    for _ in patiently():
+        page.goto("/?command=ask&outcome=completed")
+        if boxes.count() == 2:
+            break
+    for box in boxes.all():
+        box.check()
+    page.get_by_role("button", name="Compare the chosen").press("Enter")
+    page.wait_for_url("**/compare?run=*")
+
+    expect(page.locator("thead th")).to_contain_text(["Compared, 1?", "Compared, 0?"])
+    assert faults(page) == []
 
 
 @pytest.mark.parametrize("address", ["/review", "/start/agent", "/open", "/compare"])

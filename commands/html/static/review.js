@@ -41,7 +41,7 @@
     }
     if (event.ctrlKey || event.metaKey || event.altKey || keys?.open) return;
     // Within a wide table the arrows scroll.
-    const scrolls = event.key.startsWith("Arrow") && at.closest("[role=region]");
+    const scrolls = event.key.startsWith("Arrow") && at.closest(".wide");
     if (event.key === "?" && keys) keys.showModal();
     else if (event.key in MOVES && !scrolls) move(MOVES[event.key]);
     else if (event.repeat || !act(event.key)) return;
@@ -56,7 +56,9 @@
     at = items().indexOf(item);
     item.setAttribute("aria-busy", "true");
   });
-  document.addEventListener("htmx:after:swap", () => {
+  document.addEventListener("htmx:after:swap", (event) => {
+    // What a run's page is told of while it goes on leaves the focus where it is.
+    if (event.detail.ctx.sourceElement.id === "run") return;
     quietUntil = performance.now() + QUIET_MS;
     const all = items();
     focus(all[Math.min(at, all.length - 1)] ?? document.querySelector("article.decided"));
