@@ -339,7 +339,9 @@ def test_hostile_texts_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) ->
 
     assert "&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "&lt;/textarea&gt;&lt;script&gt;alert(1)&lt;/script&gt;</textarea>" in page
-    assert page.count("<script") == len(re.findall(r'<script src="/static/[a-z.-]+"(?: defer)?>', page))
+    assert page.count("<script") == len(
+        re.findall(r'<script src="/static/[a-z.-]+"(?: defer)?>', page)
+    )
     assert "\u202e" not in page
 
 
