@@ -87,7 +87,8 @@ def page(
         )
         if behind:
             tell(f"The page is at {behind.origin}, for what {proxy} sends")
-        await answer_at(place, application(told, door))
+        made = application(told, door)
+        await answer_at(place, made, made.state.watchers.end)
         return Exit.DONE
 
     with_client(listen)

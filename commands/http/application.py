@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -230,14 +230,21 @@ class Connection(H11Protocol):
 
 
 class _Listener(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._at_end = at_end
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; by itself uvicorn would end this process by the signal afterwards."""
         del sig, frame
         self.should_exit = True
+        self._at_end()
 
 
-async def answer_at(place: socket.socket, served: ASGIApp) -> None:
-    """Answer what comes to this socket until a signal ends it."""
+async def answer_at(
+    place: socket.socket, served: ASGIApp, at_end: Callable[[], None] = lambda: None
+) -> None:
+    """Answer what comes to this socket until a signal ends it; `at_end` ends what goes on."""
     config = uvicorn.Config(
         served,
         http=Connection,
@@ -250,4 +257,4 @@ async def answer_at(place: socket.socket, served: ASGIApp) -> None:
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    await _Listener(config).serve([place])
+    await _Listener(config, at_end).serve([place])

@@ -67,7 +67,7 @@ class Watcher:
     """
 
     def __init__(self, run: Run[Any], draw: Callable[[Any, View], str]) -> None:
-        self.lookers = 0
+        self.lookers, self._over = 0, False
         self._run, self._draw, self._view = run, draw, View()
         self._newest: Drawn | None = None
         self._event, self._changed = b"", asyncio.Event()
@@ -75,8 +75,13 @@ class Watcher:
         self._task = asyncio.create_task(self._watch())
 
     async def newest(self, known: str = "") -> Drawn:
-        """Return what the run looks like now, once that is not what is `known` by its name."""
+        """Return what the run looks like now, once that is not what is `known` by its name.
+
+        Raises TimeoutError if the watcher is ended before.
+        """
         while (now := self._newest) is None or (now.name == known and not now.ended):
+            if self._over:
+                raise TimeoutError
             await self._changed.wait()
         return now
 
@@ -87,6 +92,8 @@ class Watcher:
                 async with asyncio.timeout(BEAT_SECONDS):
                     now = await self.newest(known)
             except TimeoutError:
+                if self._over:
+                    return
                 # Proxies close a connection on which nothing comes.
                 yield BEAT
                 continue
@@ -98,8 +105,10 @@ class Watcher:
                 return
 
     def end(self) -> None:
-        """Stop watching."""
+        """Stop watching, and let those go who still look."""
+        self._over = True
         self._task.cancel()
+        self._changed.set()
 
     async def _watch(self) -> None:
         while not self._view.ended:
@@ -180,3 +189,8 @@ class Watchers:
     def _leave(self, run_id: str, watcher: Watcher) -> None:
         if not watcher.lookers and self._known.get(run_id) is watcher:
             self._known.pop(run_id).end()
+
+    def end(self) -> None:
+        """End all of them, as the server ends: browsers come back once there is another one."""
+        for watcher in self._known.values():
+            watcher.end()

@@ -180,6 +180,7 @@ def test_a_watched_run_survives_whatever_is_killed(stand: Stand, browser: Browse
         expect(page.get_by_text("no worker answers")).to_be_visible(timeout=40_000)
 
         pages.close()
+        assert "Traceback" not in (stand.folder / "page.log").read_text()
         expect(page.get_by_text("The page's server does not answer")).to_be_visible()
         pages.enter_context(paged(stand.cli, stand.known, stand.folder, port=stand.port))
         expect(page.get_by_text("The page's server does not answer")).to_have_count(
