@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.model import HIDES, STAYS_LOW
+from tests.e2e.model import CALCULATES, HIDES, STAYS_LOW
 from tests.page.conftest import BROWSER_PATIENCE_MS, Site, faults
 from tests.patience import patiently
 
@@ -202,6 +202,31 @@ def test_a_run_s_own_page_takes_the_decision_too(site: Site, page: Page) -> None
 
     expect(page.get_by_text("accepted_by_person", exact=True)).to_be_visible()
     assert ended(site, name)["stop_reason"] == "accepted_by_person"
+
+
+def test_news_of_a_run_leaves_the_focus_with_who_types(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    """Else the next letters of a word would be keys, such as y, which allows a call."""
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps([{"tool": "calculate", "action": "ask"}]))
+    asked = ("turn", "Type on", "--seed", str(CALCULATES), "--approve", str(rules), "--detach")
+    name = waits(site, *asked)
+    page.goto("/review")
+    page.get_by_role("link", name="Type on").first.click()
+    page.wait_for_url("**/runs/*")
+    expect(page.locator("article.item")).to_have_count(2)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("n")
+    page.keyboard.type("really")
+    assert site.cli("review", name, "--deny", "1", "no").returncode == 0
+    expect(page.locator("article.item")).to_have_count(1)
+    page.wait_for_timeout(PAUSE)
+    page.keyboard.type(" nay")
+
+    assert page.evaluate("document.activeElement.value") == "really nay"
+    assert site.cli("review", name, "--deny", "2", "no").returncode == 0
 
 
 def test_a_form_starts_a_run_and_says_what_is_wrong(

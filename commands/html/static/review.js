@@ -57,9 +57,9 @@
     item.setAttribute("aria-busy", "true");
   });
   document.addEventListener("htmx:after:swap", (event) => {
-    // What a run's page is told of while it goes on leaves the focus where it is.
-    if (event.detail.ctx.sourceElement.id === "run") return;
     quietUntil = performance.now() + QUIET_MS;
+    // News of a run, which may come while somebody types.
+    if (event.detail.ctx.sourceElement.id === "run") return;
     const all = items();
     focus(all[Math.min(at, all.length - 1)] ?? document.querySelector("article.decided"));
   });
