@@ -148,10 +148,11 @@ async def batch(request: Request) -> Response:
     if run.loop is not BATCH:
         raise RequestError("this run is not a batch")
     asked, identity = await run.request(), run.id
-    part, pages = given.get("part", "0"), asked.pages if asked else 0
+    pages = asked.pages if asked else 0
+    part = next((number for number in range(pages) if str(number) == given.get("part")), 0)
     if pages:
         identity += PAGE_ID.format(part)
-        page = await batch_by(client.temporal, identity) if part.isdecimal() else None
+        page = await batch_by(client.temporal, identity)
         asked = await page.request() if page else None
     lines = await _lines(client, identity, asked) if asked else []
     outcome, sort = given.get("outcome", ""), given.get("sort", "line")
@@ -168,7 +169,7 @@ async def batch(request: Request) -> Response:
         outcome=outcome,
         sort=sort,
         sorts=SORTS,
-        part=int(part) if part.isdecimal() else 0,
+        part=part,
         pages=pages,
     )
 
@@ -255,7 +256,7 @@ def sheet_of_findings(data: bytes) -> Sheet:
         if draw is not None:
             return draw(document)
         why = ""
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         why = f": {explain(error)}" if isinstance(error, ValueError) else ""
     raise RequestError(f"this file can't be opened{why}", EXPECTED)
 

@@ -58,7 +58,7 @@ LIMITS = "limits."
 TEXT_BYTES, MOST_PARTS = 1_000_000, 300
 # A field's name, where an error about the whole request begins with it.
 NAMED = re.compile(r"([a-z_]+): ")
-TESTS = re.compile(r"^\s*(async )?(def test_|class Test)", re.MULTILINE)
+TESTS = re.compile(r"^[ \t]*(async )?(def test_|class Test)", re.MULTILINE)
 
 
 class Field(NamedTuple):

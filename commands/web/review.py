@@ -96,7 +96,7 @@ async def _decided(
     run: Run[Any], action: str, words: str, given: Mapping[str, str], author: str | None
 ) -> str:
     """Send a decision to a run, and say what it means. Raises RequestError."""
-    if "call" in given:
+    if action in {"allow", "deny"}:
         question = checked(Question, {name: given.get(name, "") for name in ASKED_IN})
         await run.permit(question, allow=action == "allow", why=words, author=author)
         return f"Call {question.call} is {'allowed' if action == 'allow' else 'denied'}."
@@ -109,9 +109,9 @@ async def _decided(
 
 def before_words(seen: Any, call: str | None) -> str:
     """Say who decided before, and what."""
-    if call is not None and call.isdigit() and 0 < int(call) <= len(seen.calls):
-        held = seen.calls[int(call) - 1].approval
-        return f"Call {call}: {held.action}, {signed(held.why, held.author)}." if held else ""
+    for number, made in enumerate(getattr(seen, "calls", ()), 1):
+        if str(number) == call and (held := made.approval):
+            return f"Call {call}: {held.action}, {signed(held.why, held.author)}."
     made = next((one for one in reversed(seen.decisions) if one.author), None)
     when = moment_words(made.at) if made else None
     return f"{reason_words(made)}{f', at {when}' if when else ''}." if made else ""

@@ -1,6 +1,7 @@
 """Runs side by side, the table of a batch, and findings that are opened from their JSON."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from types import SimpleNamespace
@@ -211,6 +212,27 @@ def test_lines_are_filtered_and_sorted_by_the_address(
     assert [int(line.partition(" ")[0]) for line in lines(page)] == numbers
 
 
+@pytest.mark.parametrize(
+    ("part", "read"), [("1", 1), ("2", 0), ("-1", 0), ("²", 0), ("9" * 5_000, 0)]
+)
+def test_of_the_pages_that_there_are_one_is_read(
+    monkeypatch: pytest.MonkeyPatch, part: str, read: int
+) -> None:
+    """The first, where the address asks for one that there is not."""
+    asked = BatchRequest.model_validate({"pages": 2, "variants": VARIANTS})
+    found(monkeypatch, Known(BATCH, SimpleNamespace(request=asked)))
+    names = list[str]()
+
+    async def by(_: object, name: str) -> None:
+        names.append(name)
+
+    monkeypatch.setattr(compare, "batch_by", by)
+    page = pages(CLIENT).get(f"/batch/{RUN.format(0)}?part={part}")
+
+    assert (page.status_code, f"Page {read + 1} of 2." in page.text) == (200, True)
+    assert [name.rpartition("/")[2] for name in names] == [f"page-{read}"]
+
+
 def test_the_least_sure_line_comes_first_and_the_dearest() -> None:
     cells = [
         [compare.RunCell("good", measure=0.9, cost=0.5), compare.RunCell("good", measure=0.5)],
@@ -248,6 +270,11 @@ def test_findings_are_opened_from_their_json() -> None:
     assert all(flag in said(answer.text) for flag in measured.sheet.flags)
 
 
+ENDLESS = re.sub(
+    r'"cost_usd": [^,}]+', '"cost_usd": 1e999', json.dumps(calibrated([0.9]).document)
+).encode()
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -260,6 +287,7 @@ def test_findings_are_opened_from_their_json() -> None:
         (b'{"comparison": {}}', "this file can't be opened: id: missing"),
         (json.dumps(calibrated([0.9]).document | {"criteria": "x"}).encode(), "unknown preset"),
         (b"[" * 200_000, "at most 100,000 are read"),
+        (ENDLESS, "this file can't be opened."),
     ],
 )
 def test_another_file_is_refused(data: bytes, words: str) -> None:

@@ -146,6 +146,7 @@ def test_a_switch_that_is_off_is_set() -> None:
     [
         (file("import solution", "check.py"), "check.py"),
         (file("def test_a(): pass", "test_a.py"), "test_a.py"),
+        ("\n" * 60_000 + "assert True", "check.py"),
         ("def test_a(): pass", "test_code.py"),
         ("assert True", "check.py"),
     ],

@@ -297,6 +297,31 @@ def test_what_is_no_decision_is_refused(
     assert words in said(answer.text).lower()
 
 
+@pytest.mark.parametrize(
+    "form", [{"call": "²"}, {"call": "9" * 5_000}, {}, {"call": "0"}, {"call": "1", "digest": "d"}]
+)
+def test_a_call_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, form: dict[str, str]
+) -> None:
+    run = waiting_calls("mail a")
+    found(monkeypatch, run)
+
+    answer = pages(CLIENT).post(f"/runs/{RUN.format(0)}/decide", data={"action": "allow", **form})
+
+    assert (answer.status_code, run.given) == (409, [])
+
+
+def test_a_draft_is_decided_on_whatever_call_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = waiting_draft()
+    found(monkeypatch, run)
+
+    answer = pages(CLIENT).post(
+        f"/runs/{RUN.format(0)}/decide", data={"action": "accept", "call": "²", "draft": "1"}
+    )
+
+    assert (answer.status_code, len(run.given)) == (303, 1)
+
+
 def test_an_answer_takes_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     """So there is no button for it, and what is sent all the same is refused."""
     run = Waits(SAMPLING, sampled(["A", "B"] * 5, review_when="high"), in_flight=0)
