@@ -16,7 +16,7 @@ from mull.errors import MullError
 from mull.handle import Run
 from mull.keys import UnreadableError
 from mull.loops import BATCH, BY_WORKFLOW, SESSION, TURN
-from mull.text import tally_words, terminal_safe
+from mull.text import quoted, tally_words, terminal_safe
 
 SHOWN = (
     "MullStopReason",
@@ -125,7 +125,7 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool, texts: b
             doubt = await run.memo_value("doubt", None, type_hint=str)
             probability = await run.memo_value("probability_right", None, type_hint=float)
         if newest and loop is SESSION:
-            its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
+            its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = {quoted(run.id)}"
             turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
         elif newest and clear and not asked and loop is not BATCH:
             # It was started by another client: its history has what it was asked.

@@ -70,7 +70,8 @@ async def side_by_side(request: Request) -> Response:
     facts = [fact.label for one in columns if one.sheet for fact in one.sheet.facts]
     asked = [name for one in columns for name in one.settings]
     subjects = {one.run.loop.request.subject_field for one in columns}
-    return render(
+    return await asyncio.to_thread(
+        render,
         request,
         "compare.html.j2",
         columns=columns,

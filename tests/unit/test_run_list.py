@@ -1,5 +1,6 @@
 """The list of runs, as the terminal shows it."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -130,3 +131,26 @@ def test_cancelled_is_spelled_as_everywhere_else() -> None:
     assert status_words(WorkflowExecutionStatus.CANCELED) == "cancelled"
     assert status_words(WorkflowExecutionStatus.TIMED_OUT) == "timed_out"
     assert status_words(None) is None
+
+
+async def test_the_id_of_a_session_is_one_text_in_the_filter_of_its_turns() -> None:
+    """Any client may choose one, and another filter by it."""
+    asked = list[str]()
+
+    async def turns(where: str, limit: int) -> AsyncIterator[Any]:
+        asked.append(where)
+        for _ in range(0):
+            yield limit
+
+    run: Any = SimpleNamespace(
+        id="x' OR WorkflowId != '", run_id="1", workflow_type="SessionWorkflow",
+        status=WorkflowExecutionStatus.RUNNING, start_time=datetime(2026, 3, 1, tzinfo=UTC),
+        typed_search_attributes=(),
+    )  # fmt: skip
+    encrypts = SimpleNamespace(payload_codec=True)
+    client: Any = SimpleNamespace(data_converter=encrypts, list_workflows=turns)
+
+    assert (await _row(client, run, newest=True))["turns"] == []
+    assert asked == [
+        "WorkflowType = 'ToolTurnWorkflow' AND ParentWorkflowId = \"x' OR WorkflowId != '\""
+    ]

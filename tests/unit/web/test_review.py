@@ -2,11 +2,14 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from commands.run_list import Listed
@@ -149,6 +152,31 @@ def test_the_queue_has_the_longest_wait_first(monkeypatch: pytest.MonkeyPatch) -
 
     assert words.index("Call 1 of mail") < words.index("Kafka keeps a log. Revision 1.")
     assert "1 more wait, but no worker answers for them now." in words
+
+
+async def test_a_queue_of_long_drafts_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn beside the answers to others."""
+    long = waiting_draft()
+    text = "\u00e9 and \u00e8\n" * 15_000
+    long.state.drafts[1] = long.state.drafts[1].model_copy(update={"text": text})
+    found(monkeypatch, *[long] * 10)
+    moments = [time.monotonic()]
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            moments.append(time.monotonic())
+
+    ticking = asyncio.create_task(tick())
+    transport = httpx.ASGITransport(pages(CLIENT).app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8401") as browser:
+        page = await browser.get("/review")
+    ticking.cancel()
+    moments.append(time.monotonic())
+
+    gaps = [after - before for before, after in pairwise(moments)]
+    assert page.text.count(text) >= 10
+    assert max(gaps) < sum(gaps) / 3
 
 
 def test_where_search_attributes_are_not_registered_the_queue_says_so(
