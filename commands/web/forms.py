@@ -37,6 +37,7 @@ from commands.web.rendering import page_of, render
 from mull.client import new_id
 from mull.errors import MullError
 from mull.multipath.request import Limits
+from mull.multipath.suite import FILE_BYTES
 from mull.option import Option
 from mull.request import PERSON_PRIORITY, explain, explain_part, short_name
 from mull.text import spaced, terminal_safe
@@ -207,7 +208,8 @@ def _add_tests(known: dict[str, Any], errors: dict[str, str], form: FormData) ->
     files = [one.filename for one in form.getlist("tests") if not isinstance(one, str)]
     typed = "test_code.py" if TESTS.search(known["tests"]) else "check.py"
     name = files[0] if files and files[0] else typed
-    if fault := started.python_fault(name, known["tests"]):
+    # What is too long is refused for that: to parse it takes memory and time.
+    if len(known["tests"]) <= FILE_BYTES and (fault := started.python_fault(name, known["tests"])):
         errors["tests"] = f"not Python: {fault}"
     known["tests"] = {"name": name, "text": known["tests"]}
     known.setdefault("mode", "code")

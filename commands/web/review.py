@@ -56,7 +56,7 @@ async def waiting_items(client: Client) -> tuple[list[WaitingItem], int]:
 async def queue(request: Request) -> Response:
     """Show what waits for a person."""
     items, silent = await waiting_items(page_of(request).client)
-    about = {"items": items, "silent": silent, "called": named(request)}
+    about: dict[str, Any] = {"items": items, "silent": silent, "called": named(request)}
     return await asyncio.to_thread(render, request, "review.html.j2", **about)
 
 

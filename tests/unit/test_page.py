@@ -103,6 +103,7 @@ def test_only_web_addresses_are_linked(address: str) -> None:
         ("[a](javascript:x) [b](//x) [c](http:x)", "[a](javascript:x) [b](//x) [c](http:x)"),
         ("<b>a</b>\n\n<script>", "<p>&lt;b&gt;a&lt;/b&gt;</p>\n<p>&lt;script&gt;</p>"),
         ("a&#x202e;b \x1b", "<p>ab \u241b</p>"),
+        ("|a|b|\n|-:|:-|\n|1|2|", '<td class="number">1</td>\n<td>2</td>'),
     ],
 )
 def test_a_report_is_rendered_and_still_loads_nothing(written: str, shown: str) -> None:

@@ -187,6 +187,7 @@ def test_no_tool_may_be_used() -> None:
         ),
         ("agent", [("limits.memory_mb", "1")], "limits.memory_mb", "greater than or equal to 32"),
         ("agent", [("tests", file("def", "t.py"))], "tests", "not Python: invalid syntax"),
+        ("agent", [("tests", file("(" * 300_000, "t.py"))], "tests", "300,000 bytes exceed"),
         ("agent", [("mode", "research"), ("entry", "fib")], "entry", "only for code"),
         ("reflexion", [], "environment", "missing"),
     ],
