@@ -15,7 +15,7 @@ from markupsafe import Markup
 from commands.html.charts import drawing
 from mull.details import cell_words
 from mull.request import Request
-from mull.sheet import Chart, Sheet
+from mull.sheet import Chart, Sheet, moment_words
 from mull.text import neutral, spaced, tally_words, terminal_safe, usd
 
 STATIC = Path(__file__).with_name("static")
@@ -122,9 +122,12 @@ def _ago(moment: datetime) -> Markup:
     seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
     size, unit = next((one for one in UNITS if seconds >= one[0]), (1, "second"))
     words = f"{tally_words(seconds // size, unit)} ago" if seconds >= JUST_NOW else "just now"
-    exact = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     at = moment.isoformat(timespec="seconds")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(at, exact, words)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at, _time(moment), words)
+
+
+def _time(moment: datetime | None) -> str:
+    return (moment and moment_words(moment.astimezone(UTC))) or "unknown"
 
 
 @cache
@@ -150,7 +153,5 @@ def templates() -> Environment:
     found.filters["ago"] = _ago
     found.filters["usd"] = usd
     found.filters["spaced"] = spaced
-    found.filters["time"] = lambda moment: (
-        f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
-    )
+    found.filters["time"] = _time
     return found

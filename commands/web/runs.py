@@ -38,7 +38,7 @@ SINCE = {
 }
 # A run that continued as new is listed once, by its newest history.
 STATUSES = {
-    str(status_words(one)): "".join(part.title() for part in one.name.split("_"))
+    str(status_words(one)): one.name.title().replace("_", "")
     for one in WorkflowExecutionStatus
     if one is not WorkflowExecutionStatus.CONTINUED_AS_NEW
 }
