@@ -27,7 +27,7 @@ from commands.run_list import (
 from commands.web.rendering import page_of, render
 from mull import RequestError
 from mull.loops import BY_WORKFLOW, LOOPS
-from mull.sheet import FAILED, GOOD, Tone
+from mull.sheet import FAILED, GOOD, UNDONE, Tone
 
 ROWS = 25
 SINCE = {
@@ -120,18 +120,24 @@ async def runs(request: Request) -> Response:
     )
 
 
+def tone_of(row: Mapping[str, Any]) -> Tone:
+    """Return the tone in which a run's own page says how it stands."""
+    reason = row["MullStopReason"]
+    if row["status"] == "running":
+        return "running"
+    if row["status"] != "completed" or reason in FAILED:
+        return "bad"
+    if not row["doubt"] and reason in {*UNDONE, "idle"}:
+        return "plain"
+    return "good" if not row["doubt"] and reason in {*GOOD, "completed"} else "warning"
+
+
 def _shown(row: Mapping[str, Any], done: Callable[[str], str | None]) -> dict[str, Any]:
     """Say of a row how the run stands, and how good that is."""
-    reason = row["MullStopReason"]
-    tone: Tone = "good" if reason in GOOD and not row["doubt"] else "warning"
-    if row["status"] == "running":
-        tone = "running"
-    elif row["status"] != "completed" or reason in FAILED:
-        tone = "bad"
     return {
         **row,
         "command": BY_WORKFLOW[row["workflow"]].command,
-        "tone": tone,
+        "tone": tone_of(row),
         "ended": done(row["run_id"]) or standing_words(row) or "",
         "result": result_words(row),
         "waits": waits(row),
