@@ -339,7 +339,8 @@ def explain_part(
     if kind == "missing":
         return f"{field}: missing"
     said = message.removeprefix("Value error, ")
-    said = said.removeprefix("Input ").removeprefix("String ").replace("valid tuple", "valid array")
+    said = said.removeprefix("Input ").removeprefix("String ").partition(", unable to parse")[0]
+    said = said.replace("valid tuple", "valid array").replace("valid integer", "whole number")
     return f"{field}: {said}" if field else said
 
 

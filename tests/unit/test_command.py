@@ -233,7 +233,7 @@ FRAMED = [
     (["q", "--messages", "examples/request.json"], "request.json: should be a valid"),
     (["q", "--set", "top_p"], "--set: expected NAME=VALUE, such as top_p=0.9"),
     (["q", "--set", "top_p=2"], "--set: top_p: should be less than"),
-    (["q", "--set", "top_k=many"], "--set: top_k: should be a valid integer"),
+    (["q", "--set", "top_k=many"], "--set: top_k: should be a whole number"),
     (["q", "--set", "api_key=x"], "--set: there is no api_key; the options are top_p, "),
 ]
 MISTAKES = {

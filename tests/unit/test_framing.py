@@ -53,7 +53,7 @@ def test_every_request_takes_what_a_model_is_asked_with(kind: type[Request]) -> 
         ({"options": {"callbacks": [], "top_p": 1}}, "options: there is no callbacks; the"),
         ({"options": {"top_p": 2}}, "options.top_p: should be less than or equal to 1"),
         ({"options": {"top_p": "0.9"}}, "options.top_p: should be a valid number"),
-        ({"options": {"top_k": True}}, "options.top_k: should be a valid integer"),
+        ({"options": {"top_k": True}}, "options.top_k: should be a whole number"),
         ({"options": {"stop": "END"}}, "options.stop: should be a valid array"),
         ({"options": {"stop": [5]}}, "options.stop.0: should be a valid string"),
         ({"options": 5}, "options: should be an object"),

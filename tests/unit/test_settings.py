@@ -341,7 +341,7 @@ def test_a_key_that_is_not_known_is_refused(folder: Path, text: str, said: str) 
 WRONG = [
     ("temperature = '0.5'", "line 1: temperature: should be a valid number"),
     ("[ask]\nmax_responses = 0", "line 2: max_responses: should be greater than or equal to 1"),
-    ("seed = 2026-11-27", "line 1: seed: should be a valid integer"),
+    ("seed = 2026-11-27", "line 1: seed: should be a whole number"),
     ("model = 'http://elsewhere/v1'", "line 1: model: an address (://) can't be part of a model's"),
     ("[ask.options]\nstop = 5", "line 2: options.stop: should be a valid array"),
     ("[ask]\npreset = 'mine'", "2: preset: there is no mine; choose one of thrifty, thorough"),

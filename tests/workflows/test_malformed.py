@@ -40,8 +40,8 @@ ASKED: list[tuple[dict[str, object], str]] = [
     ({"min_responses": 6, "max_responses": 5}, "min_responses (6) is above max_responses (5)"),
     ({"confidence_threshold": 1.5}, "confidence_threshold: "),
     ({"question": "secret-7" * 100_000}, "question: "),
-    ({"max_responses": "5"}, "max_responses: should be a valid integer"),
-    ({"max_responses": True}, "max_responses: should be a valid integer"),
+    ({"max_responses": "5"}, "max_responses: should be a whole number"),
+    ({"max_responses": True}, "max_responses: should be a whole number"),
     ({"temperature": "0.7"}, "temperature: should be a valid number"),
     ({"temperature": True}, "temperature: should be a valid number"),
     ({"options": {"api_key": "secret-8"}}, "options: there is no api_key; the options are top_p"),
@@ -94,7 +94,7 @@ AGENTS: list[tuple[dict[str, object], str]] = [
     ({"packages": ["../secret"]}, "packages.0: "),
     ({"limits": {"wall_seconds": 0}}, "limits.wall_seconds: "),
     ({"budget_seconds": 0}, "budget_seconds"),
-    ({"limits": {"memory_mb": "64"}}, "limits.memory_mb: should be a valid integer"),
+    ({"limits": {"memory_mb": "64"}}, "limits.memory_mb: should be a whole number"),
 ]
 
 
@@ -148,7 +148,7 @@ REFLEXIONS: list[tuple[dict[str, object], str]] = [
     ({"strategy": "secret"}, "strategy: should be"),
     ({"episode_limit": 13}, "episode_limit: "),
     ({"step_limit": 51}, "step_limit: "),
-    ({"step_limit": "5"}, "step_limit: should be a valid integer"),
+    ({"step_limit": "5"}, "step_limit: should be a whole number"),
     ({"environment_seed": -1}, "environment_seed: "),
     ({"memory": "../secret"}, "memory: "),
     ({"scope": "secret"}, "scope: should be"),

@@ -172,7 +172,7 @@ def test_no_tool_may_be_used() -> None:
     ("command", "parts", "field", "words"),
     [
         ("ask", [], "question", "missing"),
-        ("ask", [("max_responses", "ten")], "max_responses", "should be a valid integer"),
+        ("ask", [("max_responses", "ten")], "max_responses", "should be a whole number"),
         ("ask", [("max_responses", "0")], "max_responses", "greater than or equal to 1"),
         ("ask", [("model", "http://evil/x")], "model", "an address (://) can't be part"),
         ("ask", [("options", "top_p")], "options", "expected NAME=VALUE, such as top_p=0.9"),
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_shown_beside_what_was_typed() -> None:
     assert 'aria-describedby="help-max_responses wrong-max_responses" aria-invalid="true"' in (
         answer.text
     )
-    assert "max responses : should be a valid integer" in said(answer.text)
+    assert "max responses : should be a whole number" in said(answer.text)
     assert "<title>Error: Start ask" in answer.text
 
 
