@@ -17,6 +17,8 @@ from commands.http.chat import RefusedError
 
 BODY_BYTES = 10_000_000
 AUTHOR_CHARACTERS = 200
+COOKIE_DAYS = 30
+NEWEST = "The newest link is in the terminal of `mull page` or `mull dev`: open that one."
 SAFE = frozenset({"GET", "HEAD"})
 POLICY = {
     "default-src": "'none'",
@@ -114,7 +116,7 @@ class Door:
                 if given is not None:
                     return self._welcome(given)
             if not request.url.path.startswith("/static/") and not self._knows(request):
-                said = "This browser has not come in yet. Open the link that `mull page` prints."
+                said = f"This browser has not come in within {COOKIE_DAYS} days. {NEWEST}"
                 raise RefusedError(403, said)
         if request.method not in SAFE:
             self._check_write(headers, origin)
@@ -147,10 +149,12 @@ class Door:
     def _welcome(self, given: str) -> Response:
         """Take a token, which is good once, and have the browser forget it."""
         if not secrets.compare_digest(given.encode(), self._token.encode()):
-            raise RefusedError(403, "This link was used before. Open the newest one.")
+            raise RefusedError(403, f"This link was used before. {NEWEST}")
         self._new_token()
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._key, httponly=True, samesite="strict")
+        answer.set_cookie(
+            self._cookie, self._key, 86_400 * COOKIE_DAYS, httponly=True, samesite="strict"
+        )
         return answer
 
     def _new_token(self) -> None:

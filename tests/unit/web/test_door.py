@@ -35,7 +35,7 @@ async def test_a_link_is_good_once_and_leaves_no_trace() -> None:
 
     assert (came.status_code, came.headers["location"]) == (303, "/")
     cookie = came.headers["set-cookie"]
-    assert cookie == f"mull-{PORT}={KEY}; HttpOnly; Path=/; SameSite=strict"
+    assert cookie == f"mull-{PORT}={KEY}; HttpOnly; Max-Age=2592000; Path=/; SameSite=strict"
     assert (await first.get("/nothing")).status_code == THROUGH
     stolen = await thief.get(link)
     assert (stolen.status_code, "set-cookie" in stolen.headers) == (403, False)
@@ -57,7 +57,7 @@ async def test_without_a_cookie_nothing_is_shown() -> None:
         answer = await browser(app).get("/nothing", headers=headers)
 
         assert answer.status_code == 403
-        assert "Open the link that `mull page` prints" in answer.text
+        assert "in the terminal of `mull page` or `mull dev`" in answer.text
     assert (await browser(app).get("/static/page.css")).status_code == 200
 
 
