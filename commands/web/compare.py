@@ -49,6 +49,11 @@ class RunColumn(NamedTuple):
     error: str
     settings: Mapping[str, Any]
 
+    @property
+    def title(self) -> str:
+        """What names it here."""
+        return self.sheet.subject if self.sheet else self.run.id
+
     def fact(self, label: str) -> list[Fact]:
         """List the facts of this name."""
         return [fact for fact in self.sheet.facts if fact.label == label] if self.sheet else []

@@ -67,6 +67,9 @@ def test_chosen_runs_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None
     words = said(page)
 
     assert page.count('<th scope="col">') == 3
+    # On a phone each value is named by its run.
+    for number, run in enumerate(("What is 3 * 43?", "&lt;script&gt;", "words-"), 1):
+        assert page.count(f'data-name="{number}. {run}') > 3
     assert "<script>alert" not in page
     assert "model a/b c/d openai/gpt-test" in words
     assert "Kafka keeps a log. Revision 0." in words
