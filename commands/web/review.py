@@ -70,7 +70,7 @@ async def decide(request: Request) -> Response:
     # A newer run may have the same workflow id.
     run = Run[Any].of(found.temporal, found.loop, found.id, found.description, run_id)
     given = {name: part for name, part in form.items() if isinstance(part, str) and part}
-    action = given.get("action", "")
+    action, about = given.get("action", ""), given.get("about")
     if action not in run.loop.actions:
         raise HTTPException(400, f"A run of {run.command} takes {' or '.join(run.loop.actions)}")
     # Browsers end typed lines with CRLF.
@@ -82,14 +82,16 @@ async def decide(request: Request) -> Response:
         items = [one for one in items_of(run, run_id, seen) if one.key == given.get("key")]
         said = sentence(str(error))
         if items and is_fragment(request):
-            about = {"one": items[0], "typed": {action: words}, "stay": "stay" in given}
-            return render(request, "item.html.j2", 409, error=said, **about)
+            known = {"one": items[0], "typed": {action: words}, "stay": "stay" in given}
+            return render(request, "item.html.j2", 409, error=said, **known)
         if not items:
             said += f" {before_words(seen, given.get('call'))}"
         name = "decided_part.html.j2" if is_fragment(request) else "decided.html.j2"
-        return render(request, name, 409, said=said, late=True, run_id=run_id)
+        return render(request, name, 409, said=said, late=True, run_id=run_id, about=about)
     if is_fragment(request):
-        return render(request, "decided_part.html.j2", said=said, late=False, run_id=run_id)
+        return render(
+            request, "decided_part.html.j2", said=said, late=False, run_id=run_id, about=about
+        )
     return RedirectResponse(f"/runs/{run_id}" if "stay" in given else "/review", 303)
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.model import CALCULATES, HIDES, STAYS_LOW
-from tests.page.conftest import BROWSER_PATIENCE_MS, Site, faults
+from tests.page.conftest import BROWSER_PATIENCE_MS, PHONE, Site, faults
 from tests.patience import patiently
 
 DRAFTED = ("reflect", "--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--detach")
@@ -123,6 +123,28 @@ def test_a_key_that_is_pressed_twice_decides_once(site: Site, page: Page) -> Non
     expect(page.locator("article:focus")).to_contain_text("Press never")
     assert ended(site, first)["stop_reason"] == "accepted_by_person"
     assert site.cli("review", second, "--accept").returncode == 0
+
+
+@pytest.mark.parametrize(("key", "typed"), [("s", "2"), ("r", " ")])
+def test_what_was_refused_stays_in_its_field(
+    site: Site, browser: Browser, state: Path, key: str, typed: str
+) -> None:
+    """With the focus in it, so that what is typed to mend it decides nothing."""
+    name = draft(site, f"Mend it with {key}")
+    with another(browser, site, state) as page:
+        go_to(page, f"Mend it with {key}")
+        page.keyboard.press(key)
+        page.keyboard.type(typed)
+        page.keyboard.press("Control+Enter")
+
+        expect(page.get_by_role("alert")).to_be_visible()
+        field = page.locator("details[open] [name=words]:focus")
+        expect(field).to_have_value(typed)
+        page.wait_for_timeout(PAUSE)
+        page.keyboard.type("a")
+        expect(field).to_have_value(f"{typed}a")
+        expect(page.locator("article.decided")).to_have_count(0)
+    assert site.cli("finish", name).returncode == 0
 
 
 def test_of_two_people_the_second_is_told(
@@ -238,7 +260,7 @@ def test_a_form_starts_a_run_and_says_what_is_wrong(
         page.get_by_label("question").fill("Does <b>this</b> start?")
         page.get_by_label("max responses").fill("none")
         page.get_by_role("button", name="Start").press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("should be a valid integer")
+        expect(page.get_by_role("alert")).to_contain_text("should be a whole number")
         assert page.get_by_label("question").input_value() == "Does <b>this</b> start?"
         assert faults(page) == []
 
@@ -272,4 +294,30 @@ def test_chosen_runs_are_compared(site: Site, page: Page) -> None:
 def test_axe_finds_nothing(page: Page, address: str) -> None:
     page.goto(address)
 
+    assert faults(page) == []
+
+
+def test_paper_is_light_in_a_dark_scheme(page: Page) -> None:
+    """What is marked as added or gone too."""
+    page.goto("/review")
+    page.evaluate("document.querySelector('main').append(document.createElement('del'))")
+    found = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(media="print", color_scheme=scheme)
+        found.append(page.evaluate("getComputedStyle(document.querySelector('del')).background"))
+
+    assert found[0] == found[1]
+
+
+def test_on_a_phone_each_value_is_named_by_its_run(site: Site, page: Page) -> None:
+    names = [site.cli("ask", about, "--seed", "0").returncode for about in ("This?", "That?")]
+    assert names == [0, 0]
+    page.goto("/")
+    for about in ("This?", "That?"):
+        page.get_by_label(f"Compare {about}").check()
+    page.set_viewport_size(PHONE)
+    page.get_by_role("button", name="Compare the chosen").click()
+
+    expect(page.get_by_role("link", name="That?")).to_be_in_viewport()
+    expect(page.locator("td[data-name$='This?']").first).to_be_visible()
     assert faults(page) == []

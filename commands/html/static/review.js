@@ -48,20 +48,24 @@
     event.preventDefault();
   });
 
-  // The answer to a decision replaces its item; then the next item has the focus, or the refused one.
+  // The answer to a decision replaces its item; then the next item has the focus, or what was refused.
+  const articles = () => [...document.querySelectorAll("article.item, article.decided")];
   let at = 0;
   document.addEventListener("htmx:before:request", (event) => {
     const item = event.target.closest?.("article.item");
     if (!item) return;
-    at = items().indexOf(item);
+    at = articles().indexOf(item);
     item.setAttribute("aria-busy", "true");
   });
   document.addEventListener("htmx:after:swap", (event) => {
     quietUntil = performance.now() + QUIET_MS;
     // News of a run, which may come while somebody types.
     if (event.detail.ctx.sourceElement.id === "run") return;
-    const all = items();
-    focus(all[Math.min(at, all.length - 1)] ?? document.querySelector("article.decided"));
+    const after = articles().slice(at);
+    const next = after.find((one) => one.matches(".item")) ?? items().at(-1) ?? after[0];
+    const refused = next?.querySelector("[aria-invalid]");
+    if (refused) refused.focus();
+    else focus(next);
   });
 
   if (keys && items().length && !location.hash) focus(items()[0]);

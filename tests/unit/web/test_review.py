@@ -409,3 +409,33 @@ def test_where_nothing_is_written_nothing_asks_for_a_decision(
     assert "Kafka keeps a log. Revision 1." in page
     assert 'method="post"' not in page
     assert 'href="/start/ask"' not in page
+
+
+@pytest.mark.parametrize(("action", "typed"), [("score", "2"), ("revise", " "), ("replace", " ")])
+def test_what_was_refused_stays_open_with_its_error_beside_it(
+    monkeypatch: pytest.MonkeyPatch, action: str, typed: str
+) -> None:
+    """In its field alone; the two that a browser has meanwhile share no name, which closes one."""
+    found(monkeypatch, waiting_draft())
+    form = {"action": action, "words": typed, "draft": "1", "key": RUN.format(0)}
+
+    page = pages(CLIENT).post(f"/runs/{RUN.format(0)}/decide", data=form, headers=PART).text
+
+    at = f"{action}-{RUN.format(0)}"
+    [opened] = re.findall(r"<details open><summary data-key.*?</details>", page, re.DOTALL)
+    assert f'role="alert" id="error-{at}"' in opened
+    assert f'aria-invalid="true" aria-describedby="error-{at}"' in opened
+    assert (f'value="{typed}"' in opened) or (f"{typed}</textarea>" in opened)
+    assert (page.count("aria-invalid"), page.count('role="alert"')) == (1, 1)
+    assert "<details name" not in page
+
+
+def test_what_came_of_a_decision_names_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, waiting_draft())
+    browser = pages(CLIENT)
+    page = browser.get("/review").text
+    form = {"action": "accept", "draft": "1", "about": field(page, "about")}
+
+    answer = browser.post(f"/runs/{RUN.format(0)}/decide", data=form, headers=PART)
+
+    assert said(answer.text) == "Accepted. The run: Compare Kafka and Pulsar for an audit log."
