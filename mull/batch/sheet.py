@@ -34,6 +34,7 @@ def sheet(seen: BatchResult, variants: Table | None = None) -> Sheet:
                 *([Fact("failures", others)] if len(errors) > len(listed) else []),
                 spent,
             ),
+            flags=(f"not to be built on: {seen.doubt}",) if seen.doubt else (),
             warnings=seen.warnings,
             tables=tables,
         )

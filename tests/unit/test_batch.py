@@ -306,3 +306,12 @@ def test_warnings_go_on_in_a_new_history() -> None:
     seen = Pages(pages.going_on(), "b").progress().warnings
 
     assert (len(seen), seen[-1]) == (100, "warning 149")
+
+
+def test_a_batch_says_first_that_runs_have_no_result() -> None:
+    """Nothing is said where all have one."""
+    whole = ended(Batch(request_of(2), "b"), None, None).result()
+    parted = ended(Batch(request_of(2), "b"), None, "no key").result()
+
+    assert sheet(whole).flags == ()
+    assert sheet(parted).flags == ("not to be built on: 1 of 2 runs without a result",)
