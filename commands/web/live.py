@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -115,16 +115,19 @@ class Watcher:
             try:
                 self._request = self._request or await self._run.request()
                 await self._follow()
+                continue
             except (RunFailedError, RunCancelledError) as error:
-                await self._show(View(self._view.record, error=error, ended=True))
+                view = View(self._view.record, error=error, ended=True)
             except MullError as error:
-                await self._show(self._view._replace(note=f"{error}"))
-                await asyncio.sleep(AGAIN_SECONDS)
+                view = self._view._replace(note=f"{error}")
             except Exception as error:
                 # Its message may have words of the run.
                 logger.error("%s", type(error).__name__)  # noqa: TRY400
-                await self._show(self._view._replace(note=OWN_ERROR))
-                await asyncio.sleep(AGAIN_SECONDS)
+                view = self._view._replace(note=OWN_ERROR)
+            # What can't be drawn is tried again: this task would take the error's words to the log.
+            with suppress(Exception):
+                await self._show(view)
+            await asyncio.sleep(AGAIN_SECONDS * (not self._view.ended))
 
     async def _follow(self) -> None:
         """Show what is new until the run ends. Raises MullError."""

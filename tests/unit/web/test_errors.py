@@ -1,14 +1,18 @@
 """What an error of the page looks like, and what its log says of it."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError, RPCStatusCode
 
-from mull import MullError, NoWorkerError, RequestError
+from commands.web.live import View, Watcher
+from mull import MullError, NoWorkerError, RequestError, RunFailedError
 from tests.unit.web.doors import Links, entered, served
 
 
@@ -52,3 +56,26 @@ async def test_an_error_is_a_page_or_a_part_of_one(
     assert 'role="alert"' in part.text
     assert "what a run says" not in whole.text + part.text + caplog.text
     assert ("ValueError at" in caplog.text) == isinstance(error, ValueError)
+
+
+async def test_what_can_t_be_drawn_is_tried_again_without_a_word_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those who look at the run are not left with what they have."""
+    monkeypatch.setattr("commands.web.live.AGAIN_SECONDS", 0.0)
+    fails = iter([True] * 4)
+
+    def draw(_request: object, _view: View) -> str:
+        if next(fails, False):
+            raise ValueError("what a run says")
+        return "drawn"
+
+    async def request() -> None:
+        raise RunFailedError("its-id", "Kind", "what a run says")
+
+    run: Any = SimpleNamespace(request=request)
+    watcher = Watcher(run, draw)
+    async with asyncio.timeout(5):
+        assert (await watcher.newest()).html == "drawn"
+
+    assert "what a run says" not in caplog.text
