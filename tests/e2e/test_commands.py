@@ -168,6 +168,19 @@ async def test_a_run_is_listed_and_reported(cli: Cli, client: Client, tmp_path: 
     assert await described.static_summary() == SUM
 
 
+def test_a_report_of_a_failed_run_says_why_first(cli: Cli, tmp_path: Path) -> None:
+    """Then what to do; the file is made as that of any other run."""
+    cli("ask", SUM, "--seed", str(NO_KEY), "--id", "reported-failure")
+    page = tmp_path / "report.html"
+
+    done = cli("report", "reported-failure", "--html", str(page))
+
+    head = page.read_text().partition('<header class="head"')[2].partition("</header>")[0]
+    assert done.returncode == 0, done.stderr
+    assert 'class="verdict bad failed">the run failed. AuthenticationError: ' in head
+    assert "`mull doctor` shows the keys that are set" in head.partition("failed. ")[2]
+
+
 def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
     """The answers of a run become a line that `replay` reads, with gold to fill in."""
     log = tmp_path / "log.jsonl"
