@@ -55,8 +55,9 @@ async def waiting_items(client: Client) -> tuple[list[WaitingItem], int]:
 
 async def queue(request: Request) -> Response:
     """Show what waits for a person."""
-    items, silent = await waiting_items(page_of(request).client)
-    about: dict[str, Any] = {"items": items, "silent": silent, "called": named(request)}
+    looked, (items, silent) = datetime.now(UTC), await waiting_items(page_of(request).client)
+    about: dict[str, Any] = {"looked": looked, "called": named(request)}
+    about |= {"items": items, "silent": silent}
     return await asyncio.to_thread(render, request, "review.html.j2", **about)
 
 

@@ -1,6 +1,7 @@
 """A reviewer in a browser: by keys alone, beside another one, and before a hostile call."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,6 +101,18 @@ def test_a_morning_without_a_mouse(site: Site, page: Page) -> None:
     seen = json.loads(site.cli("show", revised, "--json").stdout)
     assert [one["author"] for one in seen["decisions"] if one["author"]] == ["ann"]
     site.cli("finish", revised)
+
+
+def test_a_key_looks_again_for_what_waits(site: Site, page: Page) -> None:
+    """The queue says when it was looked for; what came since is there after a key."""
+    page.goto("/review")
+    expect(page.locator("main")).to_contain_text(re.compile(r"at \d{4}-\d\d-\d\d .* UTC"))
+    name = draft(site, "It came later")
+    expect(page.get_by_text("It came later")).to_have_count(0)
+    page.keyboard.press("u")
+
+    expect(page.get_by_role("link", name="It came later")).to_be_visible()
+    assert site.cli("review", name, "--accept").returncode == 0
 
 
 def test_a_key_that_is_pressed_twice_decides_once(site: Site, page: Page) -> None:

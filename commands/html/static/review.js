@@ -43,6 +43,7 @@
     // Within a wide table the arrows scroll.
     const scrolls = event.key.startsWith("Arrow") && at.closest(".wide");
     if (event.key === "?" && keys) keys.showModal();
+    else if (event.key === "u" && keys) location.reload();
     else if (event.key in MOVES && !scrolls) move(MOVES[event.key]);
     else if (event.repeat || !act(event.key)) return;
     event.preventDefault();
