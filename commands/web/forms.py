@@ -171,8 +171,10 @@ async def read_form(command: str, form: FormData) -> Filled:
     known: dict[str, Any] = {}
     for field in form_of(command):
         texts = await _texts(field, form, filled.errors)
-        # An uploaded file wins over typed text.
-        given: Any = texts if field.kind == "texts" else "".join(texts[-1:])
+        if len(texts) > 1 and field.kind != "texts":
+            filled.errors[field.name] = "typed and uploaded; give one of the two"
+        # What was typed is shown again.
+        given: Any = texts if field.kind == "texts" else "".join(texts[:1])
         filled.values[field.name] = given = bool(texts) if field.kind == "switch" else given
         if given in ("", [], field.default) or field.name in filled.errors:
             continue

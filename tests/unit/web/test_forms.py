@@ -114,6 +114,17 @@ def test_what_is_typed_is_read_as_on_the_command_line() -> None:
     }
 
 
+def test_a_text_that_is_typed_and_uploaded_is_asked_about() -> None:
+    """Neither wins unseen; what was typed stays."""
+    found = filled("ask", ("question", "Typed?"), ("question", file("Uploaded?")))
+
+    assert (found.errors, found.request) == (
+        {"question": "typed and uploaded; give one of the two"},
+        None,
+    )
+    assert found.values["question"] == "Typed?"
+
+
 def test_texts_are_uploaded_and_a_file_stays_as_it_is() -> None:
     found = filled(
         "reflect",
