@@ -310,6 +310,21 @@ def test_axe_finds_nothing(page: Page, address: str) -> None:
     assert faults(page) == []
 
 
+def test_a_queue_says_once_nothing_is_left(site: Site, page: Page) -> None:
+    """And not before; what came of a decision stands beside it."""
+    name = draft(site, "The last one")
+    page.goto("/review")
+    empty = page.get_by_text("Nothing waits for you.")
+    expect(empty).to_be_hidden()
+    page.evaluate("""for (const one of document.querySelectorAll("article.item"))
+        if (!one.textContent.includes("The last one")) one.remove()""")
+    page.get_by_role("button", name="Accept").click()
+
+    expect(empty).to_be_visible()
+    expect(page.locator("article.decided:focus")).to_contain_text("Accepted. The run: The last one")
+    assert ended(site, name)["stop_reason"] == "accepted_by_person"
+
+
 def test_paper_is_light_in_a_dark_scheme(page: Page) -> None:
     """What is marked as added or gone too."""
     page.goto("/review")
