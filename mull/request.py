@@ -336,11 +336,9 @@ def explain_part(
     field = ".".join(short_name(str(part)) for part in place)
     if kind == "extra_forbidden":
         return f"{field}: no such field{near_name(field, () if place[1:] else known)}"
-    if kind == "missing":
-        return f"{field}: missing"
-    said = message.removeprefix("Value error, ")
-    said = said.removeprefix("Input ").removeprefix("String ").partition(", unable to parse")[0]
-    said = said.replace("valid tuple", "valid array").replace("valid integer", "whole number")
+    said = message.removeprefix("Value error, ").removeprefix("Input ").removeprefix("String ")
+    said = said.partition(", unable to parse")[0].replace("valid integer", "whole number")
+    said = said.replace("valid tuple", "valid array").replace("Field required", "missing")
     return f"{field}: {said}" if field else said
 
 
