@@ -44,11 +44,12 @@ async def test_the_first_news_come_with_their_event(client: Client) -> None:
     late = list[float]()
     async with polling(client, model):
         run = await begun(client, max_responses=3, max_concurrency=1)
+        await until(lambda: model.calls)
         async with aclosing(aiter(News(run, apart=0.5, at_once=True))) as news:
             async for change in news:
                 if change.ended:
                     break
-                if not held.is_set() and model.calls:
+                if not held.is_set():
                     held.set()
                     watch = Stopwatch()
                 elif change.record and len(change.record.responses) == 1:
