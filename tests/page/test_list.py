@@ -86,7 +86,7 @@ def test_a_batch_leads_to_the_table_of_its_lines(site: Site, page: Page, tmp_pat
             break
 
     page.locator("tbody th a").first.press("Enter")
-    page.get_by_role("link", name="Its lines as a table").press("Enter")
+    page.get_by_role("link", name="Its lines, each with its runs").press("Enter")
     page.wait_for_url("**/batch/*")
 
     assert page.locator("tbody th bdi").all_inner_texts() == ["First line?", "Second line?"]

@@ -21,7 +21,6 @@ HIDE = """hidden => {
     Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
     document.dispatchEvent(new Event('visibilitychange'));
 }"""
-TOP = "one => [one.isConnected, one.getBoundingClientRect().top]"
 REVIEWED = ("reflect", "Describe a release worth 0.30", "--min-complexity", "0", "--detach")
 ANSWER = json.dumps({"reasoning": "counted", "answer": "7"})
 
@@ -47,14 +46,11 @@ def waiting(site: Site, page: Page) -> str:
 
 
 def test_a_page_changes_in_place(site: Site, page: Page) -> None:
-    """What is unfolded stays so, what has the focus keeps it, and what is read stays in place."""
+    """What is unfolded stays so, and what has the focus keeps it."""
     name = waiting(site, page)
     folded = page.locator("summary", has_text="Settings as they are by default")
     folded.click()
     folded.focus()
-    page.evaluate("scrollTo(0, document.body.scrollHeight / 3)")
-    seen = page.evaluate_handle("document.elementFromPoint(innerWidth / 2, 20)")
-    place = seen.evaluate(TOP)
 
     asked = site.cli("review", name, "--revise", "Describe it, worth 0.40", "--author", "ann")
     assert asked.returncode == 0, asked.stderr
@@ -64,7 +60,6 @@ def test_a_page_changes_in_place(site: Site, page: Page) -> None:
 
     assert page.evaluate("document.activeElement.textContent") == folded.text_content()
     assert folded.locator("..").get_attribute("open") is not None
-    assert seen.evaluate(TOP) == [True, pytest.approx(place[1], abs=1)]
 
     assert site.cli("review", name, "--accept").returncode == 0
     expect(page.locator(".verdict", has_text="accepted_by_person")).to_be_visible()
